@@ -181,3 +181,8 @@ def too_few_to_show(queries: int, detectable: float, *means: float, noun: str = 
     if not detectable > 1 >= max(means):
         return ""
     return f"{counted(queries, noun)} {'is' if queries == 1 else 'are'} too few to show any difference"
+
+
+def label_model_in_words(model: str, prompt_digest: str | None, date: str | None) -> str:
+    """Return a model that gave labels, with the digest of its prompt and the date of its latest label."""
+    return f"{model}, prompt {prompt_digest or 'unknown'}{f', {date}' if date is not None else ''}"

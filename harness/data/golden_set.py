@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.filtering import NO_FILTER, Conditions, combine_filters
 from harness.data.problems import Problems
-from harness.data.types import LINE_ID, Qrels
+from harness.data.types import LINE_ID, LabelModel, Qrels
 from harness.errors import DataError, UsageError
 from harness.wording import counted
 
@@ -190,7 +190,8 @@ class GoldenSet:
 
     ``source`` is their origin, for messages; ``sha256`` is the file's. ``notes`` list accepted oddities. ``language``
     and ``analyzer`` come from the documents' dataset, None if it does not state them. ``columns`` are the fields that
-    ``--columns`` names and a record has, by role.
+    ``--columns`` names and a record has, by role. ``human`` is the set without expectations that models labelled, None
+    if they labelled none; ``models`` are these models.
     """
 
     name: str
@@ -201,6 +202,8 @@ class GoldenSet:
     language: str | None = None
     analyzer: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    human: GoldenSet | None = None
+    models: tuple[LabelModel, ...] = ()
 
     def __len__(self) -> int:
         return len(self.questions)

@@ -17,7 +17,7 @@ from harness.data.golden_set import Expectation, GoldenSet
 from harness.data.memory import qrels_from_dict
 from harness.data.problems import Finding, Problems
 from harness.data.texts import text_digest
-from harness.data.types import Corpus, Ids, Qrels
+from harness.data.types import Corpus, Ids, LabelModel, Qrels
 from harness.errors import DataError, UsageError
 from harness.wording import counted
 
@@ -83,12 +83,13 @@ Labels = Mapping[str | None, Sequence[Label]]
 class SettledLabels(NamedTuple):
     """One grade for each labelled pair, and warnings about conflicts, changed texts and models.
 
-    ``human`` are the grades among them that people gave.
+    ``human`` are the grades among them that people gave, ``models`` gave the others.
     """
 
     grades: PairGrades
     findings: Sequence[Finding]
     human: PairGrades
+    models: tuple[LabelModel, ...] = ()
 
 
 def read_labels(paths: Sequence[Path]) -> Labels:
@@ -183,8 +184,9 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None, *, models: boo
         else:
             human[pair] = grades[pair]
     return SettledLabels(
-        grades, [*_findings(conflicts, outdated), *_model_findings(of_models, grades, left_out)], human
-    )
+        grades, [*_findings(conflicts, outdated), *_model_findings(of_models, grades, left_out)], human,
+        tuple(_models(of_models)),
+    )  # fmt: skip
 
 
 def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
@@ -221,22 +223,25 @@ def _model_findings(labels: Sequence[Label], grades: PairGrades, left_out: Seque
     if left_out:
         message = f"{counted(len(left_out), 'label')} by a model left out: a gate is judged by people's labels"
         fix = "count them in the gate with --count-model-labels"
-        yield Finding(BY_MODEL, "warning", message, fix, tuple(_models(left_out)))
+        yield Finding(BY_MODEL, "warning", message, fix, tuple(map(str, _models(left_out))))
     if labels:
         pairs = len({label.pair for label in labels})
         message = f"{pairs:,} of {counted(len(grades), 'label')} by a model, not by a person"
         fix = "measure the agreement with people with harness judge --with"
-        yield Finding(BY_MODEL, "warning", message, fix, tuple(_models(labels)))
+        yield Finding(BY_MODEL, "warning", message, fix, tuple(map(str, _models(labels))))
 
 
-def _models(labels: Sequence[Label]) -> list[str]:
+def _models(labels: Sequence[Label]) -> list[LabelModel]:
     """Return each model of the labels with the digest of its prompt, and the date of its latest label."""
-    dates: dict[str, dt.datetime] = {}
+    dates: dict[tuple[str, str], dt.datetime] = {}
     for label in labels:
         if label.model is not None:
-            name = f"{label.model}, prompt {label.prompt_digest or 'unknown'}"
-            dates[name] = max(label.time, dates.get(name, _EARLIEST))
-    return [f"{name}, {time:%Y-%m-%d}" if time > _EARLIEST else name for name, time in sorted(dates.items())]
+            key = label.model, label.prompt_digest or ""
+            dates[key] = max(label.time, dates.get(key, _EARLIEST))
+    return [
+        LabelModel(model, prompt or None, f"{time:%Y-%m-%d}" if time > _EARLIEST else None)
+        for (model, prompt), time in sorted(dates.items())
+    ]
 
 
 def labels_by_dataset(labels: Labels, datasets: Sequence[str]) -> dict[str, Sequence[Label]]:
@@ -301,27 +306,46 @@ def refuse_foreign(grades: PairGrades, *, queries: Ids, documents: Ids | None) -
     problems.raise_if_any(fix="give labels of this dataset")
 
 
-def with_labels(qrels: Qrels | None, labels: PairGrades) -> Qrels:
-    """Join ``qrels`` (None for no judgments) and the labels; raises DataError if a label contradicts a judgment."""
-    grades = grades_of(qrels) if qrels is not None else {}
+def with_labels(qrels: Qrels | None, labels: SettledLabels) -> Qrels:
+    """Join ``qrels`` (None for no judgments) and the labels; raises DataError if a label contradicts a judgment.
+
+    A person's label replaces a grade that a model gave among ``qrels``, and a model's later label does.
+    """
+    human = grades_of(qrels.by_people) if qrels is not None else {}
     problems = Problems("labels")
-    for (query, document), grade in labels.items():
-        grades_of_query = grades.setdefault(query, {})
-        if grades_of_query.setdefault(document, grade) != grade:
-            problems.add(None, _contradiction(query, document, f"judged {grades_of_query[document]}", grade))
+    for (query, document), grade in labels.grades.items():
+        before = human.get(query, {}).get(document, grade)
+        if before != grade:
+            problems.add(None, _contradiction(query, document, f"judged {before}", grade))
     problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
-    joined = qrels_from_dict(grades)
-    return joined if qrels is None else joined.with_groups(qrels.groups_by_id)
+    for (query, document), grade in labels.human.items():
+        human.setdefault(query, {})[document] = grade
+    grades = {query: dict(of_query) for query, of_query in human.items()}
+    earlier = grades_of(qrels) if qrels is not None else {}
+    of_labels = ((query, document, grade) for (query, document), grade in labels.grades.items())
+    of_qrels = ((query, document, grade) for query, of_query in earlier.items() for document, grade in of_query.items())
+    for query, document, grade in (*of_labels, *of_qrels):
+        grades.setdefault(query, {}).setdefault(document, grade)
+    groups = qrels.groups_by_id if qrels is not None else {}
+    joined = qrels_from_dict(grades).with_groups(groups)
+    # the dataset's own judgments stay the same object, with the same digest
+    by_people = qrels.by_people if qrels is not None and not labels.human else qrels_from_dict(human)
+    by_people = by_people.with_groups(groups)
+    if len(by_people) == len(joined):
+        return joined
+    models = dict.fromkeys((*(qrels.models if qrels is not None else ()), *labels.models))
+    return replace(joined, human=by_people, models=tuple(models))
 
 
-def golden_with_labels(golden: GoldenSet, labels: PairGrades) -> GoldenSet:
+def golden_with_labels(golden: GoldenSet, labels: SettledLabels) -> GoldenSet:
     """Return the golden set whose questions also expect the labelled documents, with their grades.
 
-    Raises DataError for a label of another grade than an expected id has, and of a relevant document that a question
-    forbids or excludes. Negative grades are left out: such documents are not expected.
+    If models gave some of these, ``human`` of the set expects only the others. Raises DataError for a label of another
+    grade than an expected id has, and of a relevant document that a question forbids or excludes. Negative grades are
+    left out: such documents are not expected.
     """
     by_question: dict[str, dict[str, int]] = {}
-    for (query, document), grade in labels.items():
+    for (query, document), grade in labels.grades.items():
         by_question.setdefault(query, {})[document] = grade
     problems, questions = Problems("labels"), []
     for question in golden:
@@ -338,7 +362,11 @@ def golden_with_labels(golden: GoldenSet, labels: PairGrades) -> GoldenSet:
                 expected.setdefault(document, Expectation(document, grade))
         questions.append(replace(question, expected=tuple(expected.values())))
     problems.raise_if_any(fix="labels add to expected documents; to change an expectation, change the golden set")
-    return replace(golden, questions=tuple(questions))
+    joined = replace(golden, questions=tuple(questions))
+    by_people = golden_with_labels(golden, SettledLabels(labels.human, (), labels.human)) if labels.models else joined
+    if by_people.questions == joined.questions:
+        return joined
+    return replace(joined, human=by_people, models=labels.models)
 
 
 def _contradiction(query: str, document: str, state: str, grade: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings
+from harness.wording import label_model_in_words
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -180,6 +181,17 @@ class Queries:
         return len(self.ids)
 
 
+class LabelModel(NamedTuple):
+    """A model that graded documents, the digest of its prompt, and the date of its latest grade; None for unknown."""
+
+    model: str
+    prompt_digest: str | None
+    date: str | None
+
+    def __str__(self) -> str:
+        return label_model_in_words(*self)
+
+
 @dataclass(frozen=True, eq=False)
 class Qrels:
     """Graded judgments, grouped by query.
@@ -190,7 +202,8 @@ class Qrels:
     judgments that were there again with the same grade, and are left out. ``groups`` int32 (J,) makes judgments of one
     query with the same number alternatives: one of them is enough, and a group counts once; None if no judgment has an
     alternative. ``ideal`` (J,) are the grades of the best ranking, in descending order for each query, None for all
-    grades. ``notes`` are accepted oddities of their file, such as ratings without a value.
+    grades. ``notes`` are accepted oddities of their file, such as ratings without a value. ``human`` are the judgments
+    without grades by models, None if no model gave a grade; ``models`` are these models.
     """
 
     query_ids: Ids
@@ -202,6 +215,8 @@ class Qrels:
     groups: Int32Array | None = None
     ideal: Grades | None = None
     notes: tuple[str, ...] = ()
+    human: Qrels | None = None
+    models: tuple[LabelModel, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -224,7 +239,16 @@ class Qrels:
         indptr, positions = gather(self.indptr, common)
         query_ids = Ids(self.query_ids.values.take(numbers(common)))
         groups = None if self.groups is None else self.groups[positions]
-        return Qrels(query_ids, self.doc_ids, indptr, self.rows[positions], self.grades[positions], groups=groups)
+        chosen = Qrels(query_ids, self.doc_ids, indptr, self.rows[positions], self.grades[positions], groups=groups)
+        human = None if self.human is None else self.human.of_queries(queries)
+        if human is None or len(human) == len(chosen):
+            return chosen
+        return replace(chosen, human=human, models=self.models)
+
+    @property
+    def by_people(self) -> Qrels:
+        """Return the judgments without grades by models."""
+        return self if self.human is None else self.human
 
     @property
     def groups_by_id(self) -> dict[str, dict[str, int]]:

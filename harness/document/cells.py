@@ -11,6 +11,7 @@ from harness.document.model import Cell, Column, Facts, Figure, Section, Table, 
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import (
     ClusterInfo,
+    DatasetInfo,
     ExcludedInfo,
     HarnessInfo,
     IdenticalIdsInfo,
@@ -24,6 +25,8 @@ from harness.wording import counted
 ABSENT = "–"
 BACKEND = Column("backend", numeric=False, names=True)
 """The column of labels, first in most tables."""
+HUMAN = Column("by people", help="the mean by people's judgments alone, without labels by models", follows=True)
+"""The column after a metric if models gave some judgments."""
 FAILED = "failed"
 _MEBIBYTE = 1024**2
 _GIB = 1024**3
@@ -50,6 +53,19 @@ def mean(value: MetricValue, unit: str = "") -> Cell:
     """Return a cell of a mean with its interval below, and the range that ties leave."""
     interval_text = interval(value.ci_low, value.ci_high)
     return number(value.mean, unit=unit, below=interval_text, ties=tie_range(value.min, value.max))
+
+
+def human_cell(value: MetricValue | None) -> Cell:
+    """Return a cell of the mean by people's judgments, with its number of queries if that is another."""
+    if value is None or value.human is None:
+        return text(ABSENT)
+    return number(value.human, unit="" if value.human_n == value.n else f" (n={value.human_n:,})")
+
+
+def label_lines(datasets: Sequence[DatasetInfo]) -> list[str]:
+    """Return a line on the labels by models for each dataset that has any, with its name if there are several."""
+    lines = ((info.name, info.labels_in_words) for info in datasets)
+    return [f"{name}: {line}" if len(datasets) > 1 else line for name, line in lines if line]
 
 
 def absent(columns: int, first: str = ABSENT) -> list[Cell]:
@@ -273,6 +289,8 @@ def metric_values(trial: TrialResult) -> Iterator[Value]:
         yield Value(trial.dataset, trial.label, name, value.mean, value.ci_low, value.ci_high, value.n)
         if value.min is not None and value.max is not None:
             yield Value(trial.dataset, trial.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
+        if value.human_n is not None:
+            yield Value(trial.dataset, trial.label, f"human.{name}", value.human, n=value.human_n)
         if value.if_unjudged_relevant is not None:
             title = f"if_unjudged_relevant.{name}"
             yield Value(trial.dataset, trial.label, title, value.if_unjudged_relevant, n=value.n)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -56,6 +56,13 @@ class Summary(NamedTuple):
         return round(self.low, 4) != round(self.high, 4) and not np.isnan(self.low)
 
 
+class HumanMean(NamedTuple):
+    """A metric by people's judgments alone: None if they judged nothing, and its queries: None without models."""
+
+    human: float | None
+    human_n: int | None
+
+
 def undecided_by_ties(a: Summary, b: Summary) -> bool:
     """Return whether two runs differ by no more than ties allow: their ranges overlap, and one range is not a point."""
     widest = max(a.high - a.low, b.high - b.low)
@@ -74,7 +81,8 @@ class Scores:
     ``values``, ``low`` and ``high`` are float64 (Q, M); ``low`` and ``high`` are the exact extremes over tie orders,
     NaN for a measure without them. ``measures`` are as scored: the relevance level filled in if it is not 1, and each
     measure once. ``if_relevant`` float64 (Q, M) are the values if every unjudged hit were relevant, NaN for metrics
-    that it cannot change; None if they were not computed.
+    that it cannot change; None if they were not computed. ``human`` float64 (Q, M) are the values by people's judgments
+    alone, NaN for a query that is not evaluated by these; None if no model gave a grade.
     """
 
     measures: tuple[Metric, ...]
@@ -86,6 +94,7 @@ class Scores:
     ties: TieRule
     queries: QuerySet
     if_relevant: Float64Array | None = None
+    human: Float64Array | None = None
 
     def __repr__(self) -> str:
         """Name the number of queries, and each metric's value over them."""
@@ -113,6 +122,15 @@ class Scores:
         by_id = np.argsort(self.query_ids.tie_rank)
         columns = {measure: self.if_relevant[by_id, column] for column, measure in enumerate(self.measures)}
         return {measure: _aggregate(measure, column) for measure, column in columns.items() if not np.isnan(column[0])}
+
+    def human_mean(self, column: int, rows: Sequence[int] | None = None) -> HumanMean:
+        """Return a metric by people's judgments alone; ``rows`` are the queries that count, None for all."""
+        if self.human is None:
+            return HumanMean(None, None)
+        by_id = np.argsort(self.query_ids.tie_rank) if rows is None else rows
+        values = self.human[by_id, column]
+        values = values[~np.isnan(values)]
+        return HumanMean(_aggregate(self.measures[column], values) if len(values) else None, len(values))
 
     def per_query(self) -> Iterator[tuple[str, list[Summary]]]:
         """Yield each evaluated query with its measures."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ def score(
     closed form under ``average`` and for one that counts documents which judgments cannot name (``Forbidden``),
     MetricError for a metric of another package that fails. Groups of alternatives count once, as
     :mod:`harness.metrics.alternatives` says. ``if_relevant`` also computes the values if every unjudged hit were
-    relevant.
+    relevant. If models gave some grades, the values by people's judgments alone are computed as well.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
     if not 0 < relevance <= HIGHEST_LEVEL:
@@ -78,7 +79,14 @@ def score(
             table[:, chosen] = of_part
     ids = Ids.of(qrels.query_ids.take(np.flatnonzero(selected)))
     values, low, high, relevant = (table[selected] for table in columns)
-    return Scores(resolved, ids, values, low, high, counts, ties, queries, relevant if if_relevant else None)
+    scores = Scores(resolved, ids, values, low, high, counts, ties, queries, relevant if if_relevant else None)
+    if qrels.human is None:
+        return scores
+    human = np.full_like(values, np.nan)
+    if (qrels.human.query_ids.rows_of(run.query_ids) >= 0).any():
+        of_people = score(run, qrels.human, resolved, ties=ties, queries=queries, relevance=relevance, unjudged=True)
+        human[ids.rows_of(of_people.query_ids)] = of_people.values
+    return replace(scores, human=human)
 
 
 def score_forbidden(

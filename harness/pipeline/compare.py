@@ -443,7 +443,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
     )
     return Comparison(
         report=report,
-        values=pa.concat_tables([part.values for part in parts if part.values is not None]),
+        values=pa.concat_tables([part.values for part in parts if part.values is not None], promote_options="default"),
         agreement=pa.concat_tables([part.agreement for part in parts if part.agreement is not None]),
         latencies=pa.concat_tables(latencies) if latencies else None,
         contents={part.dataset: part.content for part in parts},

@@ -378,7 +378,7 @@ def with_later_judgments(
         problem = f"none of {counted(len(labelled), 'query')} is judged or in a run, such as '{min(labelled)}'"
         raise DataError(", ".join(map(str, labels)), [problem], fix="give labels of this dataset")
     settled = settle(later, corpus)
-    return with_labels(qrels, settled.grades), settled.findings
+    return with_labels(qrels, settled), settled.findings
 
 
 def audit(

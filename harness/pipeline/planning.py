@@ -222,7 +222,7 @@ def _labelled(dataset: Dataset, paths: Sequence[Path], display: Display, *, seve
     settled = settle([*labels.get(None, ()), *labels.get(dataset.name, ())], dataset.corpus)
     display.done("labels", f"{counted(len(settled.grades), 'judgment')} of {dataset.name}")
     refuse_foreign(settled.grades, queries=dataset.queries.ids, documents=dataset.corpus.ids)
-    return replace(dataset, qrels=with_labels(dataset.qrels, settled.grades), findings=tuple(settled.findings))
+    return replace(dataset, qrels=with_labels(dataset.qrels, settled), findings=tuple(settled.findings))
 
 
 def sampled(dataset: Dataset, plan: Plan) -> Dataset:

@@ -124,7 +124,7 @@ def _labelled(explorers: Sequence[Explorer], paths: Sequence[Path], report: Resu
         settled = settle(
             select_labels(labels, names) if len(explorers) == 1 else labels.get(explorer.dataset, ()), explorer.corpus
         )
-        joined.append(replace(explorer, qrels=with_labels(explorer.qrels, settled.grades)))
+        joined.append(replace(explorer, qrels=with_labels(explorer.qrels, settled)))
     return joined
 
 

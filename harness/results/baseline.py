@@ -8,7 +8,7 @@ changes one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -44,6 +44,9 @@ class QueryLine(Record):
     backend: str
     query: str
     values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
+    human: dict[str, float] = Field(
+        default={}, description="metric -> value by people's judgments alone; empty if models gave none"
+    )
     documents: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
     ranks: dict[str, int] | None = Field(
         description="relevant document -> its rank, to depth k; null without judgments",
@@ -149,12 +152,9 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
         if line.backend not in lines:
             raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}' on '{dataset}'")
         lines[line.backend].append(line)
-    figures: dict[str, dict[str, dict[str, float]]] = {label: {} for label in lines}
-    for label, answers in lines.items():
-        for line in answers:
-            for name, value in line.values.items():
-                figures[label].setdefault(name, {})[line.query] = value
-        _refuse_cut(path, label, figures[label])
+    figures = {label: _figures((line.query, line.values) for line in answers) for label, answers in lines.items()}
+    for label, of_label in figures.items():
+        _refuse_cut(path, label, of_label)
     is_check = report.kind == "check"
     exact = not is_check or (report.golden_set.match == "exact" and not report.golden_set.matched)
     return ResultSnapshot(
@@ -163,6 +163,9 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
         kind="check" if is_check else "compare",
         rescorable=exact,
         figures=figures,
+        human={label: _figures((line.query, line.human) for line in answers) for label, answers in lines.items()}
+        if report.dataset.model_labels is not None
+        else {},
         hits=lambda label: _run({line.query: line.documents for line in lines[label]}),
         depth=baseline.depth,
         latencies=stored.latencies,
@@ -177,6 +180,15 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
         },
         stored_ranks=_ranks(lines),
     )
+
+
+def _figures(lines: Iterable[tuple[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """Return metric to query to value."""
+    figures: dict[str, dict[str, float]] = {}
+    for query, values in lines:
+        for name, value in values.items():
+            figures.setdefault(name, {})[query] = value
+    return figures
 
 
 def _refuse_cut(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
@@ -238,7 +250,7 @@ def _members(content: Mapping[str, bytes]) -> bytes:
 def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
     keeps_ranks = snapshot.qrels is not None or snapshot.stored_ranks is not None
     for label in snapshot.labels:
-        figures = snapshot.figures[label]
+        figures, human = snapshot.figures[label], snapshot.human.get(label, {})
         first, digests = snapshot.first(label, depth), snapshot.ranking_digests(label)
         ranks = snapshot.relevant_ranks(label)
         for query in dict.fromkeys([*first, *(query for values in figures.values() for query in values)]):
@@ -247,12 +259,13 @@ def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
                 backend=label,
                 query=query,
                 values=values,
+                human={name: by_query[query] for name, by_query in human.items() if query in by_query},
                 documents=first.get(query, []),
                 ranks=dict(ranks.get(query, {})) if keeps_ranks else None,
                 order_digest=digests[query].order if query in digests else None,
                 scores_digest=digests[query].scores if query in digests else None,
             )
-            yield orjson.dumps(line.model_dump())
+            yield orjson.dumps(line.model_dump(exclude=None if human else {"human"}))
 
 
 def _run(first: Mapping[str, Sequence[str]]) -> Run:

@@ -76,6 +76,7 @@ class ExpectationResult(Record):
         description="rank in the exact reference, followed to rank 1,000; null if it is not among these, and "
         "without a reference",
     )
+    by_model: bool = Field(default=False, description="true for a label that a model gave (`--labels`)")
 
 
 class NoAnswerStats(Record):
@@ -108,6 +109,9 @@ class QuestionResult(Record):
     values: dict[str, float] = Field(
         description="each metric of this question; those of expected documents are missing if it expects nothing, "
         "those of forbidden documents if it forbids nothing"
+    )
+    human: dict[str, float] = Field(
+        default={}, description="the same by people's judgments alone; empty if models labelled no expected document"
     )
     forbidden: list[str] = Field(default=[], description="ids that no backend may return")
     forbidden_hits: list[str] = Field(default=[], description="hits that are forbidden, best first")

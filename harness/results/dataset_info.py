@@ -12,7 +12,7 @@ import numpy as np
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.data.exclusions import count_excluded, excluded_digest
 from harness.data.filtering import FilterResult, QueryFilters
-from harness.data.types import Ids
+from harness.data.types import Ids, LabelModel, Qrels
 from harness.plan.plan import Plan
 from harness.results import schema_base
 
@@ -27,10 +27,7 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
     content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
     judgments_content = b""
     if qrels is not None:
-        arrays = [qrels.indptr, qrels.rows, qrels.grades, *([] if qrels.groups is None else [qrels.groups])]
-        columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
-        ids = "\n".join([*qrels.query_ids.to_list(), *qrels.doc_ids.to_list()])
-        judgments_content = b"".join(columns) + ids.encode()
+        judgments_content = _content(qrels)
         judged, judgments = len(qrels.query_ids), len(qrels)
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
@@ -63,6 +60,9 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         else [],
         candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
+        model_labels=_model_labels(len(qrels) - len(qrels.human), qrels.models, _content(qrels.human))
+        if qrels is not None and qrels.human is not None
+        else None,
         content=schema_base.ContentDigests(
             documents=dataset.corpus.digest,
             queries=hashlib.sha256(dataset.queries.digest.encode()).hexdigest(),
@@ -71,6 +71,30 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
             excluded=excluded,
         ),
     )
+
+
+def _content(qrels: Qrels) -> bytes:
+    """Return judgments as their digest reads them."""
+    arrays = [qrels.indptr, qrels.rows, qrels.grades, *([] if qrels.groups is None else [qrels.groups])]
+    columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
+    ids = "\n".join([*qrels.query_ids.to_list(), *qrels.doc_ids.to_list()])
+    return b"".join(columns) + ids.encode()
+
+
+def _model_labels(labels: int, models: Iterable[LabelModel], by_people: bytes) -> schema_base.LabelsByModels:
+    return schema_base.LabelsByModels(
+        labels=labels, models=label_models(models), human_sha256=hashlib.sha256(by_people).hexdigest()
+    )
+
+
+def label_models(models: Iterable[LabelModel]) -> list[schema_base.LabelModelInfo]:
+    """Return the records of models that gave labels."""
+    return [schema_base.LabelModelInfo(**model._asdict()) for model in models]
+
+
+def label_models_of(labels: schema_base.LabelsByModels) -> tuple[LabelModel, ...]:
+    """Return the models of a record."""
+    return tuple(LabelModel(**model.model_dump()) for model in labels.models)
 
 
 def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.DatasetInfo:
@@ -145,12 +169,13 @@ def _filter_info(dataset: Dataset, filtered: FilterResult, relevance: int) -> sc
 
 
 class GoldenContent(NamedTuple):
-    """A question with the ids that it expects, their grades, and its filter."""
+    """A question with the ids that it expects, their grades, and its filter; ``human`` are those not by models."""
 
     id: str
     question: str
     expected: Sequence[tuple[str, int]]
     filter: Mapping[str, str] = MappingProxyType({})
+    human: Sequence[tuple[str, int]] = ()
 
 
 class CorpusContent(NamedTuple):
@@ -175,11 +200,15 @@ def golden_dataset(
     expecting: int,
     *,
     without_id: int,
+    models: Sequence[LabelModel] = (),
 ) -> schema_base.DatasetInfo:
     """Return a corpus with a golden set, of that ``source`` and digest, for queries and judgments.
 
-    ``expecting`` questions expect something that counts as relevant, ``without_id`` go by their line.
+    ``expecting`` questions expect something that counts as relevant, ``without_id`` go by their line. ``models`` gave
+    some of the expectations.
     """
+    judgments = sum(len(question.expected) for question in questions)
+    of_people = [(question.id, question.human) for question in questions]
     provenance = {"golden set": source}
     if corpus.sha256 is not None:
         provenance["corpus_sha256"] = corpus.sha256
@@ -193,7 +222,12 @@ def golden_dataset(
         queries=schema_base.QueryCounts(
             searched=len(questions), judged=expecting, relevant=expecting, without_id=without_id
         ),
-        judgments=sum(len(question.expected) for question in questions),
+        judgments=judgments,
+        model_labels=_model_labels(
+            judgments - sum(len(human) for _, human in of_people), models, _expected_lines(of_people).encode()
+        )
+        if models
+        else None,
         sampled_from=None,
         filter=None,
         query_filters=list(corpus.filters),
@@ -204,10 +238,14 @@ def golden_dataset(
         content=schema_base.ContentDigests(
             documents=corpus.sha256 or "",
             queries=_digest(_line(question) for question in questions),
-            judgments=_digest(
-                f"{question.id} {doc_id} {grade}" for question in questions for doc_id, grade in question.expected
-            ),
+            judgments=_digest([_expected_lines((question.id, question.expected) for question in questions)]),
         ),
+    )
+
+
+def _expected_lines(expected: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> str:
+    return "\n".join(
+        f"{question} {doc_id} {grade}" for question, of_question in expected for doc_id, grade in of_question
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from harness.results.differences import (
     pairs_to_compare,
 )
 from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference, TrialResult
+from harness.results.schema_base import MetricValue
 from harness.stats import bootstrap_interval
 from harness.wording import counted
 
@@ -51,8 +53,13 @@ def make_leaderboard(
         return None
     seconds = {(trial.label, trial.dataset): _search_seconds(trial) for trial in trials}
     rows: list[LeaderboardRow] = []
+    with_models = any(value.human_n is not None for trial in trials for value in trial.metrics.values())
     for metric in metrics:
-        rows += _rows(metric, _values(metric, trials, labels, columns), seed)
+        of_metric = _rows(metric, _values(metric, trials, labels, columns), seed)
+        if with_models:
+            by_people = _values(metric, trials, labels, columns, attrgetter("by_people"))
+            of_metric = [row.model_copy(update={"human": _mean(by_people[row.backend])}) for row in of_metric]
+        rows += of_metric
     return Leaderboard(
         families={name: list(members) for name, members in families.items()},
         datasets=list(columns),
@@ -157,9 +164,13 @@ def _columns(datasets: Iterable[str], families: Mapping[str, Sequence[str]]) -> 
 
 
 def _values(
-    metric: str, trials: Sequence[TrialResult], labels: Sequence[str], columns: Mapping[str, Sequence[str]]
+    metric: str,
+    trials: Sequence[TrialResult],
+    labels: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
+    figure: Callable[[MetricValue], float | None] = attrgetter("mean"),
 ) -> dict[str, dict[str, float | None]]:
-    means = {(t.label, t.dataset): t.metrics[metric].mean for t in trials if metric in t.metrics}
+    means = {(t.label, t.dataset): figure(t.metrics[metric]) for t in trials if metric in t.metrics}
     return {
         label: {
             name: float(np.mean(complete))
@@ -169,6 +180,11 @@ def _values(
         }
         for label in labels
     }
+
+
+def _mean(values: Mapping[str, float | None]) -> float | None:
+    complete = _complete_values(values.values())
+    return float(np.mean(complete)) if complete else None
 
 
 def _rows(metric: str, values: Values, seed: int) -> list[LeaderboardRow]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from harness.results.schema_base import Count, DatasetInfo, HarnessInfo, Json, MachineInfo, Record
+from harness.results.schema_base import Count, DatasetInfo, HarnessInfo, Json, LabelModelInfo, MachineInfo, Record
 
 Value = Json
 Verdict = Literal["better", "worse", "same", "undecided"]
@@ -73,6 +73,9 @@ class DataRelation(Record):
     )
     texts_compared: bool = Field(description="false if a side does not know its texts: then only the id decides")
     labels: Count = Field(description="judgments that --labels added on both sides")
+    model_labels_before: Count = Field(default=0, description="judgments of the earlier result that models gave")
+    model_labels_after: Count = 0
+    label_models: list[LabelModelInfo] = Field(default=[], description="these models, of both results")
 
 
 class MetricJudgement(Record):
@@ -82,6 +85,12 @@ class MetricJudgement(Record):
     queries: Count = Field(description="queries that both sides were evaluated on")
     before: float = Field(description="mean over these queries")
     after: float
+    human_before: float | None = Field(
+        default=None,
+        description="mean by people's judgments alone, over the queries that both sides have by them; null if models "
+        "gave no grade, and without such a query",
+    )
+    human_after: float | None = None
     difference: float = Field(description="after minus before")
     ci_low: float | None = Field(description="95 % BCa bootstrap interval of the difference; null below 2 queries")
     ci_high: float | None

@@ -423,6 +423,10 @@ class LeaderboardRow(Record):
     mean_rank: float | None = Field(
         default=None, description="mean over datasets of its rank on each, equal ranks sharing their mean"
     )
+    human: float | None = Field(
+        default=None,
+        description="the mean by people's judgments alone; null if models gave no grade, or a dataset lacks a value",
+    )
     wins: Count = Field(default=0, description="datasets on which no backend that has all of them is better")
     datasets: Count = Field(description="datasets, or aggregated tasks, that have a value")
     values: dict[str, float | None] = Field(description="dataset or task -> mean; null if the trial failed")

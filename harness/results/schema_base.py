@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.wording import counted, label_model_in_words
+
 Json = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0)]
 
@@ -104,6 +106,25 @@ class QueryFilterInfo(Record):
     selectivity: float | None = Field(description="share of the documents that match; null if that is not known")
 
 
+class LabelModelInfo(Record):
+    """A model whose labels are among the judgments."""
+
+    model: str
+    prompt_digest: str | None = Field(description="null if its labels do not state it")
+    date: str | None = Field(description="of its latest label; null if its labels do not state it")
+
+    def __str__(self) -> str:
+        return label_model_in_words(self.model, self.prompt_digest, self.date)
+
+
+class LabelsByModels(Record):
+    """Labels by models among the judgments of a dataset."""
+
+    labels: Count = Field(description="judgments that models gave")
+    models: list[LabelModelInfo]
+    human_sha256: str = Field(description="of the judgments by people alone")
+
+
 class ContentDigests(Record):
     """SHA-256 of each part of a dataset as it was used: which of them two results have in common."""
 
@@ -171,12 +192,24 @@ class DatasetInfo(Record):
     )
     candidates: CandidatesInfo | None = Field(default=None, description="null if all documents compete")
     content: ContentDigests | None = Field(default=None, description="null for a dataset that could not be loaded")
+    model_labels: LabelsByModels | None = Field(
+        default=None, description="`judgments` that models gave (`--labels`); null if people gave all"
+    )
     error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, as one of several datasets")
     unread_files: dict[str, Count] = Field(
         default_factory=dict,
         description="unread files of the corpus's folder by ending; `hidden`: their name or that of a folder of theirs "
         "begins with a dot",
     )
+
+    @property
+    def labels_in_words(self) -> str:
+        """How many judgments models gave, and which models; "" if people gave all."""
+        if self.model_labels is None:
+            return ""
+        models = "; ".join(map(str, self.model_labels.models))
+        judgments = counted(self.judgments, "judgment")
+        return f"{self.model_labels.labels:,} of {judgments} by a model, not by a person ({models})"
 
     @property
     def digests(self) -> ContentDigests:
@@ -213,6 +246,18 @@ class MetricValue(Record):
         "grade; `mean` takes all of them for irrelevant; null without `--judged-only`, under `--ties average`, and for "
         "metrics that unjudged hits cannot change",
     )
+    human: float | None = Field(
+        default=None,
+        description="the mean by people's judgments alone; null if no model gave a grade, and if people judged nothing",
+    )
+    human_n: Count | None = Field(
+        default=None, description="queries that `human` is taken over; null if no model gave a grade"
+    )
+
+    @property
+    def by_people(self) -> float | None:
+        """The mean by people's judgments; None if they judged nothing."""
+        return self.mean if self.human_n is None else self.human
 
 
 class LossStats(Record):

@@ -101,7 +101,10 @@ def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids, *, if_releva
 
 
 def per_query_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
-    """Return the values of a dataset's queries in long form, each with its range over ties (null: not defined)."""
+    """Return the values of a dataset's queries in long form, each with its range over ties (null: not defined).
+
+    If models gave some judgments, the column ``human`` has the values by people's, null for a query without any.
+    """
     parts = []
     for backend in scored:
         scores = backend.scores
@@ -115,8 +118,17 @@ def per_query_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
                 "min": numbers_or_null(scores.low[:, column]),
                 "max": numbers_or_null(scores.high[:, column]),
             }
-            parts.append(_part(_VALUES, dataset, backend.outcome.trial.label, columns))
-    return pa.concat_tables([_NO_VALUES, *parts])
+            if scores.human is not None:
+                columns["human"] = numbers_or_null(scores.human[:, column])
+            parts.append(
+                _part(
+                    _HUMAN_VALUES if scores.human is not None else _VALUES,
+                    dataset,
+                    backend.outcome.trial.label,
+                    columns,
+                )
+            )
+    return pa.concat_tables([_NO_VALUES, *parts], promote_options="default")
 
 
 def parity_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
@@ -184,6 +196,7 @@ def _schema(**types: pa.DataType) -> pa.Schema:
 
 _TEXT, _NUMBER, _NANOSECONDS = pa.string(), pa.float64(), pa.int64()
 _VALUES = _schema(query_id=_TEXT, metric=_TEXT, value=_NUMBER, min=_NUMBER, max=_NUMBER)
+_HUMAN_VALUES = _VALUES.append(pa.field("human", _NUMBER))
 _PARITY = _schema(
     **dict.fromkeys(("query_id", "level", "cause"), _TEXT),
     **dict.fromkeys(("overlap_10", "overlap_k", "rbo", "max_abs_score_diff", "max_rel_score_diff"), _NUMBER),

@@ -59,6 +59,7 @@ class ResultSnapshot:
     ``qrels``, if questions expect documents and chunks of these are searched. None if ids match exactly.
     ``judgments_of`` judges the documents of a ranking in the order of their ranks, if they are not compared with
     ``qrels`` by their ids. ``forbidden_of`` returns the forbidden documents of a ranking, None if they are not known.
+    ``human`` are the figures by people's judgments alone, as ``figures``; empty if models gave no judgment.
     """
 
     source: str
@@ -77,6 +78,7 @@ class ResultSnapshot:
     rename: Callable[[Run, Qrels], RenamedRun] | None = None
     judgments_of: Callable[[Run], Qrels] | None = None
     forbidden_of: Callable[[Run], Qrels] | None = None
+    human: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     _ordered: dict[str, RenamedRun | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -221,17 +223,27 @@ class ResultSnapshot:
                 replace(renamed.run, query_ids=run.query_ids), keys(renamed.chunks), keys(renamed.further)
             )
 
+        def keys_of_figures(
+            of_labels: Mapping[str, Mapping[str, Mapping[str, float]]],
+        ) -> dict[str, dict[str, dict[str, float]]]:
+            return {
+                label: {name: keys(values) for name, values in figures.items()} for label, figures in of_labels.items()
+            }
+
+        def qrels_ids(qrels: Qrels | None) -> Qrels | None:
+            if qrels is None:
+                return None
+            return replace(qrels, query_ids=ids(qrels.query_ids), human=qrels_ids(qrels.human))
+
         return replace(
             self,
-            figures={
-                label: {name: keys(values) for name, values in figures.items()}
-                for label, figures in self.figures.items()
-            },
+            figures=keys_of_figures(self.figures),
+            human=keys_of_figures(self.human),
             hits=hits,
             latencies={label: keys(samples) for label, samples in self.latencies.items()},
             texts=keys(self.texts),
             digests=keys(self.digests),
-            qrels=None if self.qrels is None else replace(self.qrels, query_ids=ids(self.qrels.query_ids)),
+            qrels=qrels_ids(self.qrels),
             stored_digests=None
             if self.stored_digests is None
             else {label: keys(digests) for label, digests in self.stored_digests.items()},
@@ -266,6 +278,9 @@ def _snapshot(comparison: Comparison, dataset: str) -> ResultSnapshot:
         source=str(comparison.folder or THIS_RUN),
         report=only.report,
         figures={trial.label: {**_metrics(only.values, trial.label), **_overlaps(only, trial)} for trial in trials},
+        human={trial.label: _metrics(only.values, trial.label, "human") for trial in trials}
+        if only.report.dataset.model_labels is not None
+        else {},
         hits=lambda label: only.run(label) if only.has_run(label) else None,
         latencies=_samples(only.latencies, [trial.label for trial in trials]) if only.latencies is not None else {},
         texts=texts,
@@ -278,11 +293,12 @@ def _rows_of_label(table: pa.Table, label: str) -> pa.Table:
     return table.filter(pc.equal(table["backend"], text_scalar(label)))
 
 
-def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
+def _metrics(table: pa.Table, label: str, figure: str = "value") -> dict[str, dict[str, float]]:
     values: dict[str, dict[str, float]] = {}
-    columns = (_rows_of_label(table, label)[name].to_pylist() for name in ("metric", "query_id", "value"))
+    columns = (_rows_of_label(table, label)[name].to_pylist() for name in ("metric", "query_id", figure))
     for metric, query, value in zip(*columns, strict=True):
-        values.setdefault(metric, {})[query] = value
+        if value is not None:
+            values.setdefault(metric, {})[query] = value
     return values
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from harness.data.arrow import read_parquet, write_parquet
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.consistency import refuse_contradictions, refuse_other_values
+from harness.results.dataset_info import label_models_of
 from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.stored_json import read_stored_json, validate
 from harness.store.result_folder import (
@@ -44,6 +45,7 @@ _LONGEST = 80
 _TREC = ".trec.gz"
 _PARQUET = ".parquet"
 _GROUPS = ".groups.json"
+_HUMAN = "human"
 """The end of the file of groups of alternatives, next to the judgments."""
 _TEXT, _NUMBER, _INTEGER = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
 _OPTIONAL = frozenset({"cause"})
@@ -99,6 +101,8 @@ def write_result(
             write_qrels(_made(folder / QRELS) / f"{file_name(dataset)}.tsv", qrels)
             if qrels.groups is not None:
                 (folder / QRELS / f"{file_name(dataset)}{_GROUPS}").write_bytes(orjson.dumps(qrels.groups_by_id))
+            if qrels.human is not None and len(qrels.human):
+                write_qrels(_made(folder / QRELS / _HUMAN) / f"{file_name(dataset)}.tsv", qrels.human)
         for dataset, queries in content.queries.items():
             table = pa.table({"id": queries.ids.values, "text": queries.texts})
             write_parquet(table, _made(folder / QUERIES) / f"{file_name(dataset)}{_PARQUET}")
@@ -180,10 +184,16 @@ class StoredResult:
         from harness.loaders.trec import read_qrels
 
         path = self.folder / QRELS / f"{file_name(dataset)}.tsv"
-        groups = path.with_name(f"{file_name(dataset)}{_GROUPS}")
         if not path.exists():
             return None
-        return read_qrels(path).with_groups(orjson.loads(groups.read_bytes())) if groups.exists() else read_qrels(path)
+        groups_file = path.with_name(f"{file_name(dataset)}{_GROUPS}")
+        groups = orjson.loads(groups_file.read_bytes()) if groups_file.exists() else {}
+        qrels, of_models = read_qrels(path).with_groups(groups), self.report.on(dataset).dataset.model_labels
+        if of_models is None:
+            return qrels
+        by_people = path.parent / _HUMAN / path.name
+        human = read_qrels(by_people).with_groups(groups) if by_people.exists() else qrels.of_queries(Ids.of([]))
+        return replace(qrels, human=human, models=label_models_of(of_models))
 
     def query_texts(self, dataset: str) -> dict[str, str]:
         """Return the texts of a dataset's queries by id, in their order; empty if no texts are stored."""

@@ -13,6 +13,8 @@ from harness.data.labels import (
     CONFLICT,
     OUTDATED,
     Label,
+    PairGrades,
+    SettledLabels,
     golden_with_labels,
     labels_by_dataset,
     only_labels,
@@ -125,8 +127,14 @@ def golden(**fields: tuple[str, ...]) -> GoldenSet:
     return GoldenSet("golden", "golden", (question,), "")
 
 
+def of_people(grades: PairGrades) -> SettledLabels:
+    return SettledLabels(grades, (), grades)
+
+
 def test_questions_expect_labelled_documents_too() -> None:
-    added = golden_with_labels(golden(), {("q", "b"): 1, ("q", "c"): 0, ("q", "d"): -1, ("q", "a"): 2})
+    added = golden_with_labels(
+        golden(), of_people({("q", "b"): 1, ("q", "c"): 0, ("q", "d"): -1, ("q", "a"): 2})
+    )
     assert added.questions[0].expected == (Expectation("a", 2), Expectation("b", 1), Expectation("c", 0))
     for labels, fields, reason in (
         ({("q", "a"): 1}, {}, "expected with 2, labelled 1"),
@@ -134,4 +142,4 @@ def test_questions_expect_labelled_documents_too() -> None:
         ({("q", "b"): 1}, {"excluded": ("b",)}, "excluded, labelled 1"),
     ):
         with pytest.raises(DataError, match=f"query 'q', document '{next(iter(labels))[1]}': {reason}"):
-            golden_with_labels(golden(**fields), labels)
+            golden_with_labels(golden(**fields), of_people(labels))

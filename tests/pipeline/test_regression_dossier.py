@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from regression_sides import AFTER, BEFORE, GRADES, backend, compare_one, read_one, result_of, side, write_one
 
-from harness.data.labels import Label, grades_of, read_labels, with_labels
+from harness.data.labels import Label, SettledLabels, grades_of, read_labels, with_labels
 from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules
@@ -260,10 +260,10 @@ def test_faulty_labels_are_named_by_their_line(tmp_path: Path, lines: list[str],
 
 
 def test_a_label_adds_to_judgments_and_never_contradicts_them() -> None:
-    qrels = qrels_from_dict(GRADES)
-    assert grades_of(with_labels(qrels, {("q1", "a"): 2, ("q9", "n"): 1})) == {**GRADES, "q9": {"n": 1}}
+    qrels, added, other = qrels_from_dict(GRADES), {("q1", "a"): 2, ("q9", "n"): 1}, {("q3", "d"): 1}
+    assert grades_of(with_labels(qrels, SettledLabels(added, (), added))) == {**GRADES, "q9": {"n": 1}}
     with pytest.raises(DataError, match="query 'q3', document 'd': judged 0, labelled 1"):
-        with_labels(qrels, {("q3", "d"): 1})
+        with_labels(qrels, SettledLabels(other, (), other))
 
 
 def test_the_dossier_is_ordered_by_the_metric_that_failed() -> None:

@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.pipeline.check.check_plan import CheckPlan
 from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.regress.common_depth import names_at, refuse_deeper
-from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides, sides_of_gate
 from harness.pipeline.regress.pairing import refuse_missing
 from harness.pipeline.regress.read_snapshot import check_snapshots, read_snapshots
 from harness.pipeline.regress.regression import without_texts
@@ -53,6 +53,7 @@ class BaselineGate:
                 f"'{request.baseline}' is a result of `harness compare`, and a check is compared with a check",
                 fix=f"write a baseline of the check: {_command(plan, Path('FILE.json'))}",
             )
+        sides_of_gate(self._before, self._rules)  # refused before anything runs
         self._refuse_unknown()
 
     def judge(self, checked: CheckResult) -> CheckResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> Metr
         ci_high=interval.high if interval is not None else None,
         n=len(values),
         if_unjudged_relevant=None if scores.if_relevant is None else _finite_mean(scores.if_relevant[rows, column]),
+        **scores.human_mean(column, rows)._asdict(),
     )
 
 
@@ -66,9 +67,16 @@ def _documents(run: Run | None, position: int) -> list[str]:
 
 
 def _expectations(
-    question: GoldenQuestion, expected: ExpectedDocuments, top: list[str], exact: list[str]
+    question: GoldenQuestion,
+    expected: ExpectedDocuments,
+    top: list[str],
+    exact: list[str],
+    by_people: Mapping[str, Collection[str]] | None,
 ) -> list[schema.ExpectationResult]:
-    """Describe what a question expects, with its rank among the hits and the exact reference's hits."""
+    """Describe what a question expects, with its rank among the hits and the exact reference's hits.
+
+    ``by_people`` are expected ids by question that no model labelled, None if models labelled none.
+    """
     hits, exact_hits = expected.first_hits(question, top), expected.first_hits(question, exact)
     matched_by, documents = dict[str, str | None](), dict[str, list[str]]()
     for expectation in question.expected if not expected.is_exact else ():
@@ -85,6 +93,7 @@ def _expectations(
             reference_rank=exact_hits[expectation.id].rank if expectation.id in exact_hits else None,
             matched_by=matched_by.get(expectation.id),
             documents=documents.get(expectation.id, []),
+            by_model=by_people is not None and expectation.id not in by_people[question.id],
         )
         for expectation in question.expected
     ]
@@ -270,6 +279,8 @@ class CheckJudge:
         rows = {name: figure.rows for name, figure in figures.items()}
         threshold = self._plan.request.answer_threshold
         above = self._above_threshold(answered) if threshold is not None else ""
+        human = self._golden.human
+        by_people = None if human is None else {each.id: {one.id for one in each.expected} for each in human}
         questions = []
         for question, position, exact_position in zip(self._golden, positions, exact_positions, strict=True):
             top, values = _documents(run, position), expected.match.values
@@ -280,11 +291,18 @@ class CheckJudge:
                     question=question.question if self._plan.keep_text else None,
                     text_digest=text_digest(question.question),
                     filter=dict(question.filter) if question.filter else None,
-                    expected=_expectations(question, expected, top, _documents(exact, exact_position)),
+                    expected=_expectations(question, expected, top, _documents(exact, exact_position), by_people),
                     values={
                         name: float(figure.scores.values[rows[name][question.id], figure.column])
                         for name, figure in figures.items()
                         if question.id in rows[name]
+                    },
+                    human={
+                        name: float(value)
+                        for name, (scores, column) in figures.items()
+                        if scores.human is not None
+                        and question.id in rows[name]
+                        and not np.isnan(value := scores.human[rows[name][question.id], column])
                     },
                     forbidden=list(question.forbidden),
                     forbidden_hits=expected.forbidden_hits(question, top) if question.forbidden else [],

@@ -335,7 +335,11 @@ class ExpectedDocuments:
                 of_question[doc_id] = max(expectation.grade, of_question.get(doc_id, expectation.grade))
                 groups.setdefault(question.id, {}).setdefault(doc_id, expectation.group)
         judgments = _judgments_of(judged)
-        return judgments.with_groups(groups) if self.golden.has_alternatives else judgments
+        judgments = judgments.with_groups(groups) if self.golden.has_alternatives else judgments
+        if self.golden.human is None:
+            return judgments
+        by_people = ExpectedDocuments(self.golden.human, self.match, self.corpus_ids)
+        return replace(judgments, human=by_people.judgments(run, ties), models=self.golden.models)
 
     def forbidden(self, run: Run) -> Qrels:
         """Return the hits of a run that its questions forbid, as judgments with grade 1.

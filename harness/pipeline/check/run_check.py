@@ -327,7 +327,7 @@ def _labelled(
     settled = settle(select_labels(read_labels(paths), names), corpus, models=models)
     documents = corpus.ids if corpus is not None and plan.against is None else None
     refuse_foreign(settled.grades, queries=Ids.of(question.id for question in plan.golden), documents=documents)
-    return replace(plan, golden=golden_with_labels(plan.golden, settled.grades)), settled.findings
+    return replace(plan, golden=golden_with_labels(plan.golden, settled)), settled.findings
 
 
 def _expected(plan: CheckPlan, loaded: LoadedContent) -> ExpectedDocuments:
@@ -630,8 +630,9 @@ def _datasets(
             question.question,
             [(expectation.id, expectation.grade) for expectation in question.expected],
             question.filter or {},
+            [(expectation.id, expectation.grade) for expectation in of_people.expected],
         )
-        for question in golden
+        for question, of_people in zip(golden, golden.human or golden, strict=True)
     ]
     corpora = [
         CorpusContent(
@@ -654,7 +655,9 @@ def _datasets(
     expecting = len(golden.expecting(plan.request.relevance))
     without_id = sum(not question.has_id for question in golden)
     return [
-        golden_dataset(corpus, golden.source, golden.sha256, questions, expecting, without_id=without_id)
+        golden_dataset(
+            corpus, golden.source, golden.sha256, questions, expecting, without_id=without_id, models=golden.models
+        )
         for corpus in corpora
     ]
 

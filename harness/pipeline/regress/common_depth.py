@@ -159,7 +159,11 @@ class _Side:
             names += group
             for label in figures:
                 figures[label] |= self._values(label, group)
-        return _ScoredSide(replace(self.result, figures=figures), names, problems)
+        human = {
+            label: {name: of_metric for name, of_metric in of_label.items() if name not in names}
+            for label, of_label in self.result.human.items()
+        }
+        return _ScoredSide(replace(self.result, figures=figures, human=human), names, problems)
 
     def _has(self, metric: Metric) -> bool:
         """Return whether the stored values of a metric are those of this depth."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from harness.data.labels import Labels, PairGrades, SettledLabels, labels_by_dataset, read_labels, settle, with_labels
-from harness.data.types import Corpus, Qrels
+from harness.data.labels import Labels, SettledLabels, labels_by_dataset, read_labels, settle, with_labels
+from harness.data.types import Corpus, LabelModel, Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.common_depth import at_common_depth, refuse_deeper
 from harness.pipeline.regress.cost_changes import cost_changes
@@ -24,10 +24,11 @@ from harness.pipeline.regress.pairing import (
     pairing_warnings,
     unknown_relation,
 )
-from harness.pipeline.regress.rescoring import relabelled
+from harness.pipeline.regress.rescoring import by_people, relabelled
 from harness.pipeline.regress.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
 from harness.plan.config import GateOptions
 from harness.plan.option_fields import raise_together, require
+from harness.results.dataset_info import label_models, label_models_of
 from harness.results.regression_schema import (
     BackendChange,
     Change,
@@ -152,6 +153,14 @@ def compare_sides(
         ResultError: if they have no dataset, or on a dataset no query or no backend, in common, or are of two verbs.
         UsageError: for later judgments that do not name their dataset if there are several.
     """
+    sides = before, after
+    before, after = (sides_of_gate(side, how) for side in sides)
+    left_out = [
+        _left_out(snapshot)
+        for side, of_gate in zip(sides, (before, after), strict=True)
+        for snapshot, by_gate in zip(side, of_gate, strict=True)
+        if snapshot is not by_gate
+    ]
     pairs = _paired_datasets(before, after)
     names = [other.report.dataset.name for _, other in pairs]
     by_dataset = labels_by_dataset(how.labels, names) if how.labels is not None else {}
@@ -180,8 +189,8 @@ def compare_sides(
     if foreign := [str(dataset) for dataset in how.labels or () if dataset not in (None, *names)]:
         warnings.append(f"labels of datasets that are not compared, without effect: {', '.join(foreign)}")
     change = Change(
-        before=_info(before),
-        after=_info(after),
+        before=_info(sides[0]),
+        after=_info(sides[1]),
         settings=_settings(loaded),
         data=[dataset.relation for dataset in matched],
         tests=judged.tests,
@@ -190,7 +199,7 @@ def compare_sides(
         only_after=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_after)),
         datasets_only_before=only_before,
         datasets_only_after=only_after,
-        warnings=[*warnings, *_joined_warnings(loaded)],
+        warnings=[*left_out, *warnings, *_joined_warnings(loaded)],
         gate=_gate(backends, after, how.rules),
         rule=how.rules.rule,
         when_not_judged=how.rules.when_not_judged,
@@ -198,9 +207,19 @@ def compare_sides(
     return SideComparison(change, loaded)
 
 
+def sides_of_gate(side: Sequence[ResultSnapshot], how: CompareRules) -> list[ResultSnapshot]:
+    """Return a result, by dataset, as it is judged: a gate counts people's judgments alone, unless told otherwise.
+
+    Raises ResultError for a result of a gate without figures by people's judgments alone.
+    """
+    return [by_people(snapshot) for snapshot in side] if how.rules.gated and not how.models else list(side)
+
+
 def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> SideComparison:
     """Return a stored change, to which no labels were added, with the results that it is about."""
     datasets = []
+    if change.gate is not None and not any(relation.label_models for relation in change.data):
+        before, after = ([by_people(snapshot) for snapshot in side] for side in (before, after))
     for earlier, later in _paired_datasets(before, after):
         if earlier.report.dataset.error is not None or later.report.dataset.error is not None:
             continue
@@ -272,14 +291,35 @@ def _match(
     if labels is not None:
         warnings += [f"{finding.message} ({'; '.join(finding.examples)})" for finding in labels.findings]
     if labels is not None and labels.grades:
-        before, after, qrels, lost = _apply_labels(before, after, qrels, labels.grades, common)
+        before, after, qrels, lost = _apply_labels(before, after, qrels, labels, common)
         warnings += lost
+    counts = [_labels_by_models(side) for side in (before, after)]
+    relation = relation.model_copy(
+        update={
+            "model_labels_before": counts[0][0],
+            "model_labels_after": counts[1][0],
+            "label_models": label_models(dict.fromkeys(model for _, models in counts for model in models)),
+        }
+    )
     cut = at_common_depth(before, after, same_judgments=relation.judgments == "same")
     before, after = cut.before, cut.after
     warnings += [*cut.warnings, *metric_warnings(before, after, explained=cut.unscored)]
     queries = _ordered(before, after, common)
     compared = ComparedDataset(before, after, relation, queries, qrels, pairing, settings)
     return replace(compared, warnings=[*warnings, *noise_warnings(compared)])
+
+
+def _left_out(side: ResultSnapshot) -> str:
+    labels = side.report.dataset.labels_in_words
+    return f"'{side.source}' is judged by people's judgments alone (--count-model-labels): {labels}"
+
+
+def _labels_by_models(side: ResultSnapshot) -> tuple[int, tuple[LabelModel, ...]]:
+    """Return how many judgments of a side models gave, and these models."""
+    if side.qrels is not None:
+        return len(side.qrels) - len(side.qrels.by_people), side.qrels.models
+    of_models = side.report.dataset.model_labels
+    return (of_models.labels, label_models_of(of_models)) if of_models is not None else (0, ())
 
 
 def _changes(
@@ -358,7 +398,7 @@ def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) ->
 
 
 def _apply_labels(
-    before: ResultSnapshot, after: ResultSnapshot, qrels: Qrels | None, labels: PairGrades, common: Common
+    before: ResultSnapshot, after: ResultSnapshot, qrels: Qrels | None, labels: SettledLabels, common: Common
 ) -> tuple[ResultSnapshot, ResultSnapshot, Qrels, list[str]]:
     if qrels is None:
         raise UsageError(
@@ -370,7 +410,7 @@ def _apply_labels(
             fix="add the labels to the golden set, and check again",
         )
     more = with_labels(qrels, labels)
-    labelled = {query for query, _ in labels}
+    labelled = {query for query, _ in labels.grades}
     foreign = len(labelled - common.queries)
     if labelled and foreign == len(labelled):
         raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,9 @@ from harness.plan.option_values import parse_match
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
+from harness.results.dataset_info import label_models_of
 from harness.results.schema import Result, TrialResult
-from harness.results.schema_base import ErrorInfo, PlanRecord
+from harness.results.schema_base import DatasetInfo, ErrorInfo, PlanRecord
 from harness.results.snapshot import RenamedRun, ResultSnapshot, snapshots_of
 from harness.results.stored import read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
@@ -108,9 +109,10 @@ def _dataset_snapshot(source: str, result: Result, run_of: RunOf) -> ResultSnaps
         hits=lambda label: run_of(answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={question.id: question.text_digest for question in questions},
-        qrels=qrels_from_dict(_expected(questions)).with_groups(
-            {question.id: {one.id: one.group for one in question.expected} for question in questions}
-        ),
+        qrels=_judgments(questions, result.datasets),
+        human={label: _figures(trial, lambda question: question.human) for label, trial in answered.items()}
+        if any(info.model_labels is not None for info in result.datasets)
+        else {},
         kind="check",
         rescorable=exact,
         rename=None if exact else partial(_rename_hits, _owners_in(result)),
@@ -119,20 +121,31 @@ def _dataset_snapshot(source: str, result: Result, run_of: RunOf) -> ResultSnaps
     )
 
 
-def _figures(trial: TrialResult) -> dict[str, dict[str, float]]:
+def _figures(
+    trial: TrialResult, values_of: Callable[[QuestionResult], Mapping[str, float]] = lambda question: question.values
+) -> dict[str, dict[str, float]]:
     """Return metric to question to value, of the questions that the metric is about."""
     return {
-        name: {question.id: question.values[name] for question in trial.questions if name in question.values}
+        name: {question.id: values[name] for question in trial.questions if name in (values := values_of(question))}
         for name in trial.metrics
     }
 
 
-def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
-    return {
-        question.id: {expected.id: expected.grade for expected in question.expected}
-        for question in questions
-        if question.expected
-    }
+def _judgments(questions: Sequence[QuestionResult], datasets: Sequence[DatasetInfo]) -> Qrels:
+    """Return the expectations of questions as judgments."""
+    models = {model: None for info in datasets if info.model_labels for model in label_models_of(info.model_labels)}
+    groups = {question.id: {one.id: one.group for one in question.expected} for question in questions}
+    judged, human = (
+        qrels_from_dict(
+            {
+                question.id: expected
+                for question in questions
+                if (expected := {one.id: one.grade for one in question.expected if with_models or not one.by_model})
+            }
+        ).with_groups(groups)
+        for with_models in (True, False)
+    )
+    return judged if len(human) == len(judged) else replace(judged, human=human, models=tuple(models))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -159,8 +172,14 @@ class _StoredExpectations:
                         texts.setdefault(document, {})[expectation.id] = TextMatch(str(expectation.matched_by))
         info = result.golden_set
         match = replace(Match.of(parse_match(info.match), info.delimiter), values=values, texts=texts)
-        questions = {question.id: _golden_question(question) for question in answers}
-        golden = GoldenSet(info.name, info.source, tuple(questions.values()), info.sha256)
+        golden, human = (
+            GoldenSet(info.name, info.source, tuple(questions.values()), info.sha256)
+            for questions in (
+                {question.id: _golden_question(question, with_models=with_models) for question in answers}
+                for with_models in (True, False)
+            )
+        )
+        golden = golden if human.questions == golden.questions else replace(golden, human=human)
         hits = frozenset((question.id, document) for question in answers for document in question.forbidden_hits)
         return cls(ExpectedDocuments(golden, match, None), hits)
 
@@ -181,9 +200,11 @@ class _StoredExpectations:
         return qrels_from_dict(judged)
 
 
-def _golden_question(question: QuestionResult) -> GoldenQuestion:
-    """Return a question of a result as its golden set has it, without fields."""
-    expected = tuple(Expectation(one.id, one.grade, one.group) for one in question.expected)
+def _golden_question(question: QuestionResult, *, with_models: bool) -> GoldenQuestion:
+    """Return a question of a result as its golden set has it, without fields, and perhaps without models' labels."""
+    expected = tuple(
+        Expectation(one.id, one.grade, one.group) for one in question.expected if with_models or not one.by_model
+    )
     forbidden = tuple(question.forbidden)
     return GoldenQuestion(question.id, question.question or "", expected, {}, question.line, forbidden=forbidden)
 

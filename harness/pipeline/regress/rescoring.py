@@ -15,7 +15,7 @@ from harness.data.labels import label_lines
 from harness.data.problems import Problems
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
-from harness.errors import UsageError
+from harness.errors import ResultError, UsageError
 from harness.metrics import Metric, QuerySet, counts_forbidden, score
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 
@@ -113,6 +113,7 @@ def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list
     lost = [name for name in side.measures if name not in scorable_metrics and name not in unjudged]
     rule = QuerySet(str(side.report.plan.resolved["queries"]))
     figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    human: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for label, stored_figures in side.figures.items():
         kept_values = {
             name: values for name, values in stored_figures.items() if name.startswith(OVERLAP) or name in unjudged
@@ -124,7 +125,45 @@ def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list
             else {}
         )
         figures[label] = {**scored, **kept_values}
-    return replace(side, figures=figures, qrels=qrels), lost
+        if qrels.human is not None and scored and run is not None:
+            human[label] = score_again(side, run, qrels.human, scorable_metrics, queries=rule)
+    return replace(side, figures=figures, human=human, qrels=qrels), lost
+
+
+def by_people(side: ResultSnapshot) -> ResultSnapshot:
+    """Return a side with its figures by people's judgments alone; itself if no model gave a judgment.
+
+    Raises ResultError if it has none.
+    """
+    dataset = side.report.dataset
+    if dataset.model_labels is None:
+        return side
+    figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    for label, of_label in side.figures.items():
+        independent = {
+            name: values
+            for name, values in of_label.items()
+            if name.startswith(OVERLAP) or counts_forbidden(side.measures[name])
+        }
+        figures[label] = {**side.human.get(label, {}), **independent}
+    if not any(side.human.values()):
+        raise ResultError(
+            f"'{side.source}' has no figures by people's judgments alone: {dataset.labels_in_words}",
+            fix="judge documents by hand (harness judge), or count the labels by models (--count-model-labels)",
+        )
+    content = dataset.digests.model_copy(update={"judgments": dataset.model_labels.human_sha256})
+    update = {"content": content, "sha256": "", "judgments": dataset.judgments - dataset.model_labels.labels}
+    info = dataset.model_copy(update={**update, "model_labels": None})
+    judgments_of = side.judgments_of
+    return replace(
+        side,
+        report=side.report.model_copy(update={"datasets": [info]}),
+        figures=figures,
+        human={},
+        qrels=None if side.qrels is None else side.qrels.by_people,
+        judgments_of=None if judgments_of is None else lambda run: judgments_of(run).by_people,
+        stored_ranks=None,  # those of a model's relevant documents are among them
+    )
 
 
 def repeated(run: Run, queries: Sequence[str], names: Sequence[str], depth: int | None) -> Run:

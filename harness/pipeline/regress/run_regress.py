@@ -14,7 +14,7 @@ from harness.data.progress import Display
 from harness.data.types import Corpus
 from harness.pipeline import compare as api
 from harness.pipeline.regress.common_depth import names_at, refuse_deeper
-from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides, sides_of_gate
 from harness.pipeline.regress.pairing import refuse_missing
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.pipeline.regress.regression import Regression, documents_of_side, without_texts
@@ -79,6 +79,7 @@ def run_regress(
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
         check_no_grades(output.out / LABEL_FILE)
+    sides_of_gate(before, how)  # refused before anything runs
     _refuse_unknown(before, plan, how)
     comparison = api.run(plan, display)
     corpora = {name: content.corpus for name, content in comparison.contents.items()}

@@ -104,6 +104,7 @@ class _Question(NamedTuple):
     pair: Pair
     figure: str
     change: Change
+    by_people: tuple[float, float] | None
 
 
 class JudgedPairs(NamedTuple):
@@ -162,7 +163,18 @@ def _questions(position: int, compared: ComparedDataset, pair: Pair, rules: Rule
                 rule=rules.rule,
                 backend=(position, pair),
             )
-            yield _Question(position, pair, name, change)
+            yield _Question(position, pair, name, change, _by_people(compared, pair, name))
+
+
+def _by_people(compared: ComparedDataset, pair: Pair, name: str) -> tuple[float, float] | None:
+    """Return both means by people's judgments, over the queries that have both; None if no model gave a grade."""
+    sides = (compared.before, pair.before), (compared.after, pair.after)
+    if not any(side.human for side, _ in sides) or name.startswith(OVERLAP):
+        return None
+    values = [(side.human or side.figures)[label].get(name, {}) for side, label in sides]
+    both = [query for query in compared.queries if all(query in of_side for of_side in values)]
+    means = [float(np.mean([of_side[query] for query in both])) if both else 0.0 for of_side in values]
+    return (means[0], means[1]) if both else None
 
 
 def _more_is_better(name: str, values: Float64Array) -> Float64Array:
@@ -219,6 +231,8 @@ def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJu
         queries=paired.n,
         before=before,
         after=after,
+        human_before=question.by_people[0] if question.by_people is not None else None,
+        human_after=question.by_people[1] if question.by_people is not None else None,
         difference=improvement(name, paired.difference),
         ci_low=min(ends, default=None),
         ci_high=max(ends, default=None),

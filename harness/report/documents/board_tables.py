@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, BACKEND, count, interval, number, signed, text
+from harness.document.cells import ABSENT, BACKEND, HUMAN, count, interval, number, signed, text
 from harness.document.model import Best, Cell, Column, Table, Value
 from harness.report.documents.quality import TONES, mark_of, marked_name, meanings, metrics_legend
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
@@ -43,10 +43,12 @@ def _means(result: Result, board: Leaderboard) -> Table:
         below_priority=_DIFFERENCE,
         follows=True,
     )
+    with_models = any(row.human is not None for row in board.rows)
     columns = [
         BACKEND,
         Column("rank", help=f"by mean {first}; equal means share one"),
         Column(marked_name(result, first), best="highest", below="interval of mean", below_priority=_INTERVAL),
+        *([HUMAN] if with_models else []),
         *([difference] if against else []),
         *_dataset_columns(board, "highest"),
         *(
@@ -62,6 +64,7 @@ def _means(result: Result, board: Leaderboard) -> Table:
             text(label),
             count(row.rank),
             number(row.mean, below=interval(row.ci_low, row.ci_high)),
+            *([number(row.human)] if with_models else []),
             *([_difference(against.get(label), label, across)] if against else []),
             *(number(row.values.get(name)) for name in board.datasets),
             *(number(rows[name][label].mean) for name in further_metrics),

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from harness.data.filtering import format_filter
 from harness.document.busy import busy_sentence, with_busy_marks
 from harness.document.cells import (
     ABSENT,
+    HUMAN,
     bars_figure,
     count,
     empty_documents,
     excluded_documents,
     filters_in_words,
     flat_rows,
+    human_cell,
     identical_ids,
     interval,
     join_names,
+    label_lines,
     latencies,
     latency_columns,
     mean,
@@ -143,7 +146,7 @@ def _header(report: Result) -> str:
         f"k={settings['k']}",
         f"ties={settings['ties']}",
     ]
-    return " · ".join(parts)
+    return "\n".join([" · ".join(parts), *label_lines(report.datasets)])
 
 
 def _matching(report: Result) -> Iterator[str]:
@@ -456,15 +459,26 @@ def _labelled_trials(report: Result) -> list[tuple[str, TrialResult]]:
     return [(report.trial_name(trial.label, trial.dataset), trial) for trial in report.trials]
 
 
-def _metric_columns(names: Sequence[str]) -> list[Column]:
+def _metric_columns(names: Sequence[str], by_people: Collection[str]) -> list[Column]:
     return [
-        Column(name, best=best_value(name), priority=column, below="95 % interval", below_priority=20 + column)
-        for column, name in enumerate(names)
+        column
+        for position, name in enumerate(names)
+        for column in (
+            Column(name, best=best_value(name), priority=position, below="95 % interval", below_priority=20 + position),
+            *([replace(HUMAN, priority=position)] if name in by_people else []),
+        )
     ]
 
 
-def _means(metrics: Mapping[str, MetricValue], names: Sequence[str]) -> list[Cell]:
-    return [mean(metrics[name]) if name in metrics else text(ABSENT) for name in names]
+def _means(metrics: Mapping[str, MetricValue], names: Sequence[str], by_people: Collection[str]) -> list[Cell]:
+    return [
+        cell
+        for name in names
+        for cell in (
+            mean(metrics[name]) if name in metrics else text(ABSENT),
+            *([human_cell(metrics.get(name))] if name in by_people else []),
+        )
+    ]
 
 
 def _metrics(report: Result) -> list[Block]:
@@ -507,18 +521,25 @@ def _slices(report: Result) -> Iterator[Block]:
     """Yield a table a field: a row for each of its values and each backend."""
     names = metric_names(report.trials)
     for field in dict.fromkeys(part.field for trial in report.trials for part in trial.slices):
+        parts = [part for trial in report.trials for part in trial.slices if part.field == field]
+        by_people = {name for part in parts for name, value in part.metrics.items() if value.human_n is not None}
         rows = [
             [
                 text(part.value),
                 *trial_cells(report, trial.label, trial.dataset),
                 count(next((value.n for value in part.metrics.values()), 0)),
-                *_means(part.metrics, names),
+                *_means(part.metrics, names, by_people),
             ]
             for trial in report.trials
             for part in trial.slices
             if part.field == field
         ]
-        columns = [Column(field, numeric=False), *trial_columns(report), Column("n"), *_metric_columns(names)]
+        columns = [
+            Column(field, numeric=False),
+            *trial_columns(report),
+            Column("n"),
+            *_metric_columns(names, by_people),
+        ]
         rows.sort(key=lambda row: row[0].text)
         yield Table(f"By {field}", columns, rows, [_INTERVALS])
 

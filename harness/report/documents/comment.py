@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import NamedTuple
 
-from harness.document.cells import ABSENT, number, sections_with_content, text
+from harness.document.cells import ABSENT, label_lines, number, sections_with_content, text
 from harness.document.model import Block, Column, Document, Section, Table, Verdict
 from harness.metrics import improvement
+from harness.report.documents.regress import change_label_lines
 from harness.results.regression_schema import BackendChange, Change, QueryChange, QueryValue
 from harness.results.schema import Result
 from harness.wording import counted, id_list, short_ids
@@ -40,8 +41,13 @@ def comment_document(document: Document, result: Result) -> Document:
     if change is None and not result.requirements and result.verdict == "passed":
         verdicts = [_plain_verdict(result), *(one for one in verdicts if one.tone != "plain")]
     subtitle = document.subtitle.split("\n")[0] if change is None else _compared(change)
+    labelled = label_lines(result.datasets) if change is None else change_label_lines(change)
     return replace(
-        document, subtitle=subtitle, verdicts=verdicts, sections=sections_with_content(sections), labels=labels
+        document,
+        subtitle="\n".join([subtitle, *labelled]),
+        verdicts=verdicts,
+        sections=sections_with_content(sections),
+        labels=labels,
     )
 
 

@@ -17,6 +17,7 @@ from harness.document.cells import (
     filters_in_words,
     identical_ids,
     join_names,
+    label_lines,
     metric_values,
     notes_on_trials,
     provenance,
@@ -141,7 +142,8 @@ def comparison_header(result: Result) -> str:
     analyzers = sorted({str(trial.encoder["analyzer"]) for trial in result.trials if trial.encoder.get("analyzer")})
     models = _models(result.trials)
     rules = " · ".join([f"k={resolved['k']}", f"ties={resolved['ties']}", *analyzers, *models])
-    return "\n".join([*data, rules]) if several else " · ".join([*data, rules])
+    lines = [*data, rules] if several else [" · ".join([*data, rules])]
+    return "\n".join([*lines, *label_lines(result.datasets)])
 
 
 def _models(trials: Sequence[TrialResult]) -> list[str]:

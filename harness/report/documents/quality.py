@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from harness.document.cells import (
     ABSENT,
     BACKEND,
     FAILED,
+    HUMAN,
     count,
+    human_cell,
     interval,
     mean,
     number,
@@ -62,7 +65,8 @@ def quality_table(result: Result, dataset: str | None, title_suffix: str = "") -
     counted_trials = trials if result.golden is None else []
     evaluated = {trial.queries.evaluated for trial in counted_trials if trial.queries is not None}
     name_columns = [BACKEND] if dataset is not None else trial_columns(result)
-    columns = [*name_columns, *_columns(result, names, tested, reference)]
+    by_people = {name for trial in trials for name, value in trial.metrics.items() if value.human_n is not None}
+    columns = [*name_columns, *_columns(result, names, tested, reference, by_people)]
     if evaluated:
         columns.append(Column("answered", priority=_ANSWERED, help="judged queries with at least one hit"))
     if len(evaluated) > 1:
@@ -71,7 +75,9 @@ def quality_table(result: Result, dataset: str | None, title_suffix: str = "") -
     for trial in trials:
         cells = trial_cells(result, trial.label, trial.dataset)[: len(name_columns)]
         for name in names:
-            cells += [_mean(trial, name), *([_difference(result, trial, name)] if name in tested else [])]
+            human = [human_cell(trial.metrics.get(name))] if name in by_people else []
+            cells += [_mean(trial, name), *human]
+            cells += [_difference(result, trial, name)] if name in tested else []
         queries = trial.queries
         if evaluated:
             cells.append(count(queries.answered if queries is not None else None))
@@ -93,7 +99,9 @@ def trial_cells(result: Result, label: str, dataset: str) -> list[Cell]:
     return [text(label), *([text(dataset)] if result.several else [])]
 
 
-def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
+def _columns(
+    result: Result, names: Sequence[str], tested: set[str], reference: str | None, by_people: set[str]
+) -> Iterator[Column]:
     for position, name in enumerate(names):
         first = position == 0
         yield Column(
@@ -104,6 +112,8 @@ def _columns(result: Result, names: Sequence[str], tested: set[str], reference: 
             below="interval of mean" if tested else "95 % interval",
             below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + position,
         )
+        if name in by_people:
+            yield replace(HUMAN, priority=0 if first else _MEAN + position)
         if name in tested:
             priority = _DIFFERENCE if first else _OTHER_DIFFERENCE + position
             yield Column(

@@ -11,6 +11,7 @@ from harness.document.cells import (
     ABSENT,
     BACKEND,
     FAILED,
+    HUMAN,
     absent,
     flat_rows,
     interval,
@@ -108,7 +109,7 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
     common = counted(report.common_queries, "common query")
     return Document(
         title=f"{join_names(datasets, _MAX_NAMES)}: {backends} against {_BEFORE[result.kind]}",
-        subtitle=f"{report.before.source} → {report.after.source} · {common}",
+        subtitle="\n".join([f"{report.before.source} → {report.after.source} · {common}", *change_label_lines(report)]),
         verdicts=list(_verdicts(report)),
         sections=sections_with_content(sections),
         command=[shlex.join(result.command or report.after.command)],
@@ -121,6 +122,19 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         suites=list(change_suites(result)),
         annotations=list(_annotations(report)),
     )
+
+
+def change_label_lines(report: Change) -> list[str]:
+    """Return a line on the labels by models that count, for each dataset that has any."""
+    lines = []
+    for relation in report.data:
+        before, after = relation.model_labels_before, relation.model_labels_after
+        if before or after:
+            models = "; ".join(map(str, relation.label_models))
+            name = f"{relation.dataset}: " if report.several else ""
+            counts = counted(after, "label") if before == after else f"{before:,} labels before, and {after:,} after,"
+            lines.append(f"{name}{counts} by a model, not by a person ({models})")
+    return lines
 
 
 def short_change_labels(report: Change) -> dict[str, str]:
@@ -329,12 +343,14 @@ def verdict_line(metrics: Sequence[MetricJudgement], rule: GateRule) -> str:
 
 def _quality(report: Change) -> list[Block]:
     """Tabulate backends on datasets by metrics: both means, difference with interval, the test's p, and the verdict."""
+    by_people = any(metric.human_after is not None for _, metric in _judged(report))
     columns = [
         *_dataset_column(report),
         BACKEND,
         Column("metric", numeric=False, names=True),
         Column("before", priority=1),
         Column("after", priority=1),
+        *([replace(HUMAN, numeric=False, help="both means by people's judgments alone")] if by_people else []),
         Column("difference", below="95 % interval", below_priority=2, help="after minus before"),
         Column("p", priority=1, help="two-sided paired test, after Holm over the rows in which a query differs"),
         Column("W/T/L", priority=3, help="queries that are better, tied and worse"),
@@ -347,16 +363,18 @@ def _quality(report: Change) -> list[Block]:
     ]
     rows = []
     for backend in report.backends:
-        rows += [[*_first_cells(report, backend), *_verdict(metric)] for metric in backend.metrics]
+        rows += [[*_first_cells(report, backend), *_verdict(metric, by_people=by_people)] for metric in backend.metrics]
         if backend.status == "failed":
-            rows.append([*_first_cells(report, backend), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
+            rows.append(
+                [*_first_cells(report, backend), *absent(6 + by_people), text(FAILED, "✕", tone="bad"), text(ABSENT)]
+            )
     legend = ["▲ ▼ better or worse; = equal on every query, or proven within the margin; ~ not decided"]
     if any(metric.gate is not None for backend in report.backends for metric in backend.metrics):
         legend.append("p: of any difference, two-sided; gate p: of a loss of at most the allowed drop, one-sided")
     return [Table("Verdicts", columns, rows, legend)] if rows else []
 
 
-def _verdict(metric: MetricJudgement) -> list[Cell]:
+def _verdict(metric: MetricJudgement, *, by_people: bool) -> list[Cell]:
     mark, tone = _MARKS[metric.verdict]
     gate = text(ABSENT)
     if metric.gate is not None and metric.allowed_drop is not None:
@@ -368,12 +386,19 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
         text(metric.metric),
         number(metric.before),
         number(metric.after),
+        *([_human(metric)] if by_people else []),
         Cell(signed(metric.difference), below=interval_text, value=metric.difference),
         Cell(probability(metric.p_adjusted), value=metric.p_adjusted),
         Cell(f"{metric.wins:,}/{metric.ties:,}/{metric.losses:,}", value=metric.wins - metric.losses),
         text(metric.verdict, mark, tone=tone),
         gate,
     ]
+
+
+def _human(metric: MetricJudgement) -> Cell:
+    if metric.human_before is None or metric.human_after is None:
+        return text(ABSENT)
+    return text(f"{metric.human_before:.4f} → {metric.human_after:.4f}")
 
 
 def _dataset_column(report: Change) -> list[Column]:
@@ -533,6 +558,9 @@ def _values(report: Change) -> Iterator[Value]:
         value, name, queries = partial(Value, backend.dataset, backend.after), metric.metric, metric.queries
         yield value(f"before.{name}", metric.before, n=queries)
         yield value(f"after.{name}", metric.after, n=queries)
+        if metric.human_after is not None:
+            yield value(f"human_before.{name}", metric.human_before)
+            yield value(f"human_after.{name}", metric.human_after)
         yield value(f"difference.{name}", metric.difference, metric.ci_low, metric.ci_high, queries)
         yield value(f"p.{name}", metric.p_adjusted, n=queries)
         if metric.gate in ("passed", "failed"):
