@@ -183,6 +183,12 @@ def too_few_to_show(queries: int, detectable: float, *means: float, noun: str = 
     return f"{counted(queries, noun)} {'is' if queries == 1 else 'are'} too few to show any difference"
 
 
+def model_labels_in_words(labels: int, judgments: int, models: Iterable[object]) -> str:
+    """Return how many of some judgments are labels by models, and which models."""
+    names = "; ".join(map(str, models))
+    return f"{labels:,} of {counted(judgments, 'judgment')} by a model, not by a person ({names})"
+
+
 def label_model_in_words(model: str, prompt_digest: str | None, date: str | None) -> str:
     """Return a model that gave labels, with the digest of its prompt and the date of its latest label."""
     return f"{model}, prompt {prompt_digest or 'unknown'}{f', {date}' if date is not None else ''}"

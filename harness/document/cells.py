@@ -55,11 +55,14 @@ def mean(value: MetricValue, unit: str = "") -> Cell:
     return number(value.mean, unit=unit, below=interval_text, ties=tie_range(value.min, value.max))
 
 
-def human_cell(value: MetricValue | None) -> Cell:
-    """Return a cell of the mean by people's judgments, with its number of queries if that is another."""
-    if value is None or value.human is None:
-        return text(ABSENT)
-    return number(value.human, unit="" if value.human_n == value.n else f" (n={value.human_n:,})")
+def human_cell(human: float | None, queries: int | None, of_all: int) -> Cell:
+    """Return a cell of a mean by people's judgments, with its queries if there are fewer than of all judgments."""
+    return number(human, unit="" if human is None or queries == of_all else f" (n={queries:,})")
+
+
+def human_cell_of(value: MetricValue | None) -> Cell:
+    """Return the cell of a mean by people's judgments."""
+    return text(ABSENT) if value is None else human_cell(value.human, value.human_n, value.n)
 
 
 def label_lines(datasets: Sequence[DatasetInfo]) -> list[str]:

@@ -171,9 +171,7 @@ def load_planned(plan: Plan, cache: Cache, display: Display, in_memory: Dataset 
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
-        several = plan.dataset_list != plan.only_dataset
-        several = several and len(parse_datasets(plan.dataset_list, cards, in_memory={plan.only_dataset}).datasets) > 1
-        dataset = _labelled(dataset, request.labels, display, several=several)
+        dataset = _labelled(dataset, request.labels, display, several=plan.is_part)
     if any(trial.parameters.get(FIELDS) for trial in plan.trials) and (names := plan.searched_fields):
         source = in_memory or plan.only_dataset
         texts = load_field_texts(names, source, files=files, cards=cards, cache=cache, progress=progress)

@@ -149,7 +149,7 @@ class Plan:
     ``sweeps`` name the backend of each value of each sweep; ``tuning`` is None without ``--tune``. ``content`` is the
     content of external indexes' documents that expectations of a golden set are matched with. ``has_prompts`` says
     whether a backend sets a prompt or an instruction, which may depend on the dataset
-    (:mod:`harness.plan.dataset_prompts`).
+    (:mod:`harness.plan.dataset_prompts`). ``is_part`` says that it is for one of several datasets.
     """
 
     request: CompareRequest
@@ -171,6 +171,7 @@ class Plan:
     tuning: Tuning | None = None
     content: HitContent = PLAIN
     has_prompts: bool = False
+    is_part: bool = False
 
     def content_of(self, trial: Trial) -> HitContent:
         """Return the content that a trial reads from its external index: a field only if its engine reads fields."""
@@ -188,7 +189,8 @@ class Plan:
 
     def on(self, dataset: NamedDataset) -> Plan:
         """Return the plan for one of its datasets."""
-        return replace(self, request=replace(self.request, dataset=dataset.name), datasets=(dataset,))
+        request, several = replace(self.request, dataset=dataset.name), len(self.datasets) > 1
+        return replace(self, request=request, datasets=(dataset,), is_part=several)
 
     @property
     def only_dataset(self) -> str:

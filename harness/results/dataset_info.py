@@ -12,7 +12,7 @@ import numpy as np
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.data.exclusions import count_excluded, excluded_digest
 from harness.data.filtering import FilterResult, QueryFilters
-from harness.data.types import Ids, LabelModel, Qrels
+from harness.data.types import Ids, LabelModel
 from harness.plan.plan import Plan
 from harness.results import schema_base
 
@@ -25,15 +25,20 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
     qrels = dataset.qrels
     judged = relevant = judgments = 0
     content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
-    judgments_content = b""
+    contents: list[bytes] = []  # of all judgments, and of people's
+    for part in (qrels, qrels.human) if qrels is not None else ():
+        if part is not None:
+            arrays = [part.indptr, part.rows, part.grades, *([] if part.groups is None else [part.groups])]
+            columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
+            ids = "\n".join([*part.query_ids.to_list(), *part.doc_ids.to_list()])
+            contents.append(b"".join(columns) + ids.encode())
     if qrels is not None:
-        judgments_content = _content(qrels)
         judged, judgments = len(qrels.query_ids), len(qrels)
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
     candidates = dataset.candidates_digest if dataset.candidates is not None else None
     excluded = excluded_digest(dataset.excluded, dataset.queries.ids) if dataset.excluded else None
-    content += judgments_content + f"{candidates or ''}{excluded or ''}".encode()
+    content += b"".join(contents[:1]) + f"{candidates or ''}{excluded or ''}".encode()
     searched, filtered = len(dataset.queries), dataset.filtered
     shared = filtered.shared if filtered is not None else None
     # queries and documents share row numbers by chance
@@ -60,31 +65,21 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         else [],
         candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
-        model_labels=_model_labels(len(qrels) - len(qrels.human), qrels.models, _content(qrels.human))
+        model_labels=_model_labels(len(qrels) - len(qrels.human), qrels.models, hashlib.sha256(contents[1]).hexdigest())
         if qrels is not None and qrels.human is not None
         else None,
         content=schema_base.ContentDigests(
             documents=dataset.corpus.digest,
             queries=hashlib.sha256(dataset.queries.digest.encode()).hexdigest(),
-            judgments=hashlib.sha256(judgments_content).hexdigest() if qrels is not None else None,
+            judgments=hashlib.sha256(contents[0]).hexdigest() if qrels is not None else None,
             candidates=candidates,
             excluded=excluded,
         ),
     )
 
 
-def _content(qrels: Qrels) -> bytes:
-    """Return judgments as their digest reads them."""
-    arrays = [qrels.indptr, qrels.rows, qrels.grades, *([] if qrels.groups is None else [qrels.groups])]
-    columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
-    ids = "\n".join([*qrels.query_ids.to_list(), *qrels.doc_ids.to_list()])
-    return b"".join(columns) + ids.encode()
-
-
-def _model_labels(labels: int, models: Iterable[LabelModel], by_people: bytes) -> schema_base.LabelsByModels:
-    return schema_base.LabelsByModels(
-        labels=labels, models=label_models(models), human_sha256=hashlib.sha256(by_people).hexdigest()
-    )
+def _model_labels(labels: int, models: Iterable[LabelModel], human_sha256: str) -> schema_base.LabelsByModels:
+    return schema_base.LabelsByModels(labels=labels, models=label_models(models), human_sha256=human_sha256)
 
 
 def label_models(models: Iterable[LabelModel]) -> list[schema_base.LabelModelInfo]:
@@ -208,7 +203,13 @@ def golden_dataset(
     some of the expectations.
     """
     judgments = sum(len(question.expected) for question in questions)
-    of_people = [(question.id, question.human) for question in questions]
+    judgments_sha256, human_sha256 = (
+        _digest(f"{question} {doc_id} {grade}" for question, of_question in expected for doc_id, grade in of_question)
+        for expected in (
+            [(question.id, question.expected) for question in questions],
+            [(question.id, question.human) for question in questions],
+        )
+    )
     provenance = {"golden set": source}
     if corpus.sha256 is not None:
         provenance["corpus_sha256"] = corpus.sha256
@@ -223,9 +224,7 @@ def golden_dataset(
             searched=len(questions), judged=expecting, relevant=expecting, without_id=without_id
         ),
         judgments=judgments,
-        model_labels=_model_labels(
-            judgments - sum(len(human) for _, human in of_people), models, _expected_lines(of_people).encode()
-        )
+        model_labels=_model_labels(judgments - sum(len(question.human) for question in questions), models, human_sha256)
         if models
         else None,
         sampled_from=None,
@@ -238,14 +237,8 @@ def golden_dataset(
         content=schema_base.ContentDigests(
             documents=corpus.sha256 or "",
             queries=_digest(_line(question) for question in questions),
-            judgments=_digest([_expected_lines((question.id, question.expected) for question in questions)]),
+            judgments=judgments_sha256,
         ),
-    )
-
-
-def _expected_lines(expected: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> str:
-    return "\n".join(
-        f"{question} {doc_id} {grade}" for question, of_question in expected for doc_id, grade in of_question
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.wording import counted, label_model_in_words
+from harness.wording import label_model_in_words, model_labels_in_words
 
 Json = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0)]
@@ -207,9 +207,7 @@ class DatasetInfo(Record):
         """How many judgments models gave, and which models; "" if people gave all."""
         if self.model_labels is None:
             return ""
-        models = "; ".join(map(str, self.model_labels.models))
-        judgments = counted(self.judgments, "judgment")
-        return f"{self.model_labels.labels:,} of {judgments} by a model, not by a person ({models})"
+        return model_labels_in_words(self.model_labels.labels, self.judgments, self.model_labels.models)
 
     @property
     def digests(self) -> ContentDigests:

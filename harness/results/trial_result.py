@@ -171,7 +171,7 @@ def _metrics(scores: Scores, seed: int) -> dict[str, schema_base.MetricValue]:
             ci_high=interval.high if interval is not None else None,
             n=len(scores.query_ids),
             if_unjudged_relevant=if_relevant.get(summary.measure),
-            **scores.human_mean(column)._asdict(),
+            **(scores.human_mean(column)._asdict() if scores.human is not None else {}),
         )
     return values
 

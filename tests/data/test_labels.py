@@ -132,9 +132,7 @@ def of_people(grades: PairGrades) -> SettledLabels:
 
 
 def test_questions_expect_labelled_documents_too() -> None:
-    added = golden_with_labels(
-        golden(), of_people({("q", "b"): 1, ("q", "c"): 0, ("q", "d"): -1, ("q", "a"): 2})
-    )
+    added = golden_with_labels(golden(), of_people({("q", "b"): 1, ("q", "c"): 0, ("q", "d"): -1, ("q", "a"): 2}))
     assert added.questions[0].expected == (Expectation("a", 2), Expectation("b", 1), Expectation("c", 0))
     for labels, fields, reason in (
         ({("q", "a"): 1}, {}, "expected with 2, labelled 1"),

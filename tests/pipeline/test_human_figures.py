@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.data.texts import text_digest
-from harness.errors import ResultError
+from harness.errors import ResultError, UsageError
 
 TEXTS = {"a": "red apple", "b": "green apple pie", "c": "blue car", "d": "apple tart", "e": "grey car"}
 QUERIES = {"q": "apple", "r": "car"}
@@ -20,6 +20,7 @@ MODEL = "stub-1, prompt ab12, 2026-05-01"
 LINE = f"2 of 4 judgments by a model, not by a person ({MODEL})"
 OPTIONS: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "R@3,P@3", "k": 3}
 CHECK: dict[str, Any] = {"corpus": TEXTS, "backends": "csr", "k": 3, "timing": False, "isolation": "none"}
+METRICS = {"metrics": "Recall@3,P@3"}
 GOLDEN = [
     {"id": name, "question": text, "expected_relevant_doc_ids": list(QRELS[name])} for name, text in QUERIES.items()
 ]
@@ -89,6 +90,9 @@ def test_a_leaderboard_has_the_means_by_people(tmp_path: Path) -> None:
     means = {(row.backend, row.metric): row.mean for row in plain.rows}
     assert {(row.backend, row.metric): row.human for row in board.rows} == means
     assert [row.human for row in plain.rows] == [None] * len(plain.rows)
+    foreign = label_file(tmp_path / "foreign.jsonl", ("q", "b", 1), dataset="three", **BY_MODEL)
+    with pytest.raises(UsageError, match="--labels are of three, and not of one, two"):
+        harness.compare("csr", names, labels=foreign, **OPTIONS)
 
 
 def test_without_peoples_judgments_there_is_no_figure_by_them(tmp_path: Path, model: Path) -> None:
@@ -189,20 +193,18 @@ def test_a_rerun_is_judged_by_people_too(sides: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("match", [{}, {"match": "document", "delimiter": "#"}])
-def test_a_check_against_a_baseline_is_judged_by_people(
-    tmp_path: Path, model: Path, match: dict[str, str]
-) -> None:
-    plain = harness.check(GOLDEN, **CHECK, **match)
-    checked = harness.check(GOLDEN, labels=model, **CHECK, **match)
+def test_a_check_against_a_baseline_is_judged_by_people(tmp_path: Path, model: Path, match: dict[str, str]) -> None:
+    plain = harness.check(GOLDEN, **CHECK, **METRICS, **match)
+    checked = harness.check(GOLDEN, labels=model, **CHECK, **METRICS, **match)
     checked.save_baseline(tmp_path / "with.json")
     gate: dict[str, Any] = {"baseline": tmp_path / "with.json", "rule": "tolerance"}
-    again = harness.check(GOLDEN, labels=model, **CHECK, **match, **gate)
+    again = harness.check(GOLDEN, labels=model, **CHECK, **METRICS, **match, **gate)
     assert again.report.verdict == "passed"
     means = {name: value.mean for name, value in plain.report.trials[0].metrics.items()}
     assert again.report.change is not None
     assert {one.metric: one.before for one in again.report.change.backends[0].metrics} == means
     assert {one.metric: one.after for one in again.report.change.backends[0].metrics} == means
-    told = harness.check(GOLDEN, **CHECK, **match, **gate, count_model_labels=True)
+    told = harness.check(GOLDEN, **CHECK, **METRICS, **match, **gate, count_model_labels=True)
     assert told.report.verdict == "failed"
     nobody = harness.check([{**GOLDEN[0], "expected_relevant_doc_ids": []}, GOLDEN[1]], labels=model, **CHECK)
     assert nobody.report.trials[0].metrics["Recall@3"].human_n == 1

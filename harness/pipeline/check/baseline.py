@@ -41,7 +41,7 @@ class BaselineGate:
         self._rules = CompareRules()
         if request.baseline is None:
             raise AssertionError("a gate without a baseline")
-        gate = GateOptions(**{name: getattr(request, name) for name in GATE_OPTIONS})
+        gate = GateOptions(**{name: getattr(request, name) for name in (*GATE_OPTIONS, "count_model_labels")})
         self._rules = compare_rules(replace(gate, max_drop=0.0) if gate.max_drop is None else gate, request.seed)
         if not request.baseline.exists():
             if saves is None or saves.resolve() != request.baseline.resolve():

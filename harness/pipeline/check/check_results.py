@@ -46,7 +46,7 @@ def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> Metr
         ci_high=interval.high if interval is not None else None,
         n=len(values),
         if_unjudged_relevant=None if scores.if_relevant is None else _finite_mean(scores.if_relevant[rows, column]),
-        **scores.human_mean(column, rows)._asdict(),
+        **(scores.human_mean(column, rows)._asdict() if scores.human is not None else {}),
     )
 
 

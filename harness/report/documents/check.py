@@ -17,7 +17,7 @@ from harness.document.cells import (
     excluded_documents,
     filters_in_words,
     flat_rows,
-    human_cell,
+    human_cell_of,
     identical_ids,
     interval,
     join_names,
@@ -476,7 +476,7 @@ def _means(metrics: Mapping[str, MetricValue], names: Sequence[str], by_people: 
         for name in names
         for cell in (
             mean(metrics[name]) if name in metrics else text(ABSENT),
-            *([human_cell(metrics.get(name))] if name in by_people else []),
+            *([human_cell_of(metrics.get(name))] if name in by_people else []),
         )
     ]
 

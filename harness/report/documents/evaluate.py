@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.data.problems import Finding
-from harness.document.cells import ABSENT, join_names, number, text, tie_range
+from harness.document.cells import ABSENT, HUMAN, human_cell, join_names, number, text, tie_range
 from harness.document.model import Cell, Column, Document, Facts, Section, Table, Value, Verdict
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, PublishedMatch
@@ -25,7 +25,7 @@ from harness.report.documents.quality import (
     unjudged_tables,
 )
 from harness.report.documents.verdicts import best_verdicts
-from harness.wording import counted, short_ids, shortened
+from harness.wording import counted, model_labels_in_words, short_ids, shortened
 
 if TYPE_CHECKING:
     from harness.pipeline.evaluated_runs import EvaluatedRuns
@@ -57,7 +57,7 @@ def scores_document(evaluated: EvaluatedRuns, *, per_query: bool = False) -> Doc
     tables += [_queries(name, scores) for name, scores in runs.items()] if per_query else []
     return Document(
         title=f"{names} against {shortened(judgments)}",
-        subtitle="\n".join([*counts, f"ties: {ties_line(ties)}"]),
+        subtitle="\n".join([*counts, f"ties: {ties_line(ties)}", *_label_lines(evaluated)]),
         verdicts=[*_answer(evaluated), *(_warning(finding) for finding in findings_of(evaluated))],
         sections=[Section("scores", "Scores", tables)],
         kind="eval",
@@ -129,10 +129,23 @@ def _means(evaluated: EvaluatedRuns) -> Table:
             row = tested.get((name, str(summary.measure)))
             rivals = [other[column] for run, other in other_means.items() if row is None or run != evaluated.reference]
             cells.append(_cell(summary, rivals, mark_of(row) if row is not None else ""))
+            human, queries = evaluated.runs[name].human_mean(column)
+            cells += [] if queries is None else [human_cell(human, queries, evaluated.runs[name].counts.evaluated)]
         rows.append([text(name), *cells])
     marks = {mark for row in rows for cell in row for mark in cell.mark}
     legend = list(meanings(evaluated.tests, marks, f"than {evaluated.reference}"))
-    return Table("Scores", _columns("run", next(iter(evaluated.runs.values()))), rows, legend)
+    scores = next(iter(evaluated.runs.values()))
+    columns = _columns("run", scores)
+    if scores.human is not None:
+        columns[1:] = [column for of_metric in columns[1:] for column in (of_metric, HUMAN)]
+    return Table("Scores", columns, rows, legend)
+
+
+def _label_lines(evaluated: EvaluatedRuns) -> list[str]:
+    """Return a line on the labels by models among the judgments, if there are any."""
+    qrels = next(iter(evaluated.runs.values())).judged.qrels
+    labels = len(qrels) - len(qrels.by_people)
+    return [model_labels_in_words(labels, len(qrels), qrels.models)] if labels else []
 
 
 def _differences(evaluated: EvaluatedRuns) -> list[Table]:
@@ -191,6 +204,10 @@ def _values(evaluated: EvaluatedRuns) -> Iterator[Value]:
             yield Value(judgments, name, str(summary.measure), mean, n=queries)
             if not math.isnan(summary.low):
                 yield Value(judgments, name, f"ties.{summary.measure}", mean, summary.low, summary.high, queries)
+        for column, measure in enumerate(scores.measures):
+            human, of_people = scores.human_mean(column)
+            if of_people is not None:
+                yield Value(judgments, name, f"human.{measure}", human, n=of_people)
         for measure, value in scores.means_if_relevant().items():
             yield Value(judgments, name, f"if_unjudged_relevant.{measure}", value, n=scores.counts.evaluated)
     for row in evaluated.tests:

@@ -12,7 +12,7 @@ from harness.document.cells import (
     FAILED,
     HUMAN,
     count,
-    human_cell,
+    human_cell_of,
     interval,
     mean,
     number,
@@ -75,7 +75,7 @@ def quality_table(result: Result, dataset: str | None, title_suffix: str = "") -
     for trial in trials:
         cells = trial_cells(result, trial.label, trial.dataset)[: len(name_columns)]
         for name in names:
-            human = [human_cell(trial.metrics.get(name))] if name in by_people else []
+            human = [human_cell_of(trial.metrics.get(name))] if name in by_people else []
             cells += [_mean(trial, name), *human]
             cells += [_difference(result, trial, name)] if name in tested else []
         queries = trial.queries

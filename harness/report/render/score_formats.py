@@ -51,7 +51,7 @@ def _scores_json(evaluated: EvaluatedRuns, *, per_query: bool) -> str:
             "run": name,
             "ties": scores.ties.value,
             "queries": {"set": scores.queries.value, **scores.counts._asdict()},
-            "measures": _add_relevant(_values(scores.means()), scores),
+            "measures": _add_further(_values(scores.means()), scores),
             "findings": _plain_findings(scores.run_findings),
         }
         if per_query:
@@ -59,6 +59,9 @@ def _scores_json(evaluated: EvaluatedRuns, *, per_query: bool) -> str:
         entries.append(entry)
     findings = next(iter(evaluated.runs.values())).metric_findings
     content: dict[str, Any] = {"runs": entries, "findings": _plain_findings(findings)}
+    qrels = next(iter(evaluated.runs.values())).judged.qrels
+    if labels := len(qrels) - len(qrels.by_people):
+        content["model_labels"] = {"labels": labels, "models": [model._asdict() for model in qrels.models]}
     if evaluated.tests:
         content["reference"] = evaluated.reference
         content["differences"] = [row.model_dump(exclude={"dataset"}) for row in evaluated.tests]
@@ -77,11 +80,16 @@ def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _add_relevant(values: dict[str, dict[str, float | None]], scores: Scores) -> dict[str, dict[str, float | None]]:
-    """Return means with those if every unjudged hit were relevant, if they were computed."""
+def _add_further(values: dict[str, dict[str, float | None]], scores: Scores) -> dict[str, dict[str, float | None]]:
+    """Return means with those by people's judgments, and those if every unjudged hit were relevant, if computed."""
     if_relevant = {str(measure): value for measure, value in scores.means_if_relevant().items()}
+    by_people = {str(measure): scores.human_mean(column)._asdict() for column, measure in enumerate(scores.measures)}
     return {
-        name: {**entry, "if_unjudged_relevant": if_relevant[name]} if name in if_relevant else entry
+        name: {
+            **entry,
+            **(by_people[name] if scores.human is not None else {}),
+            **({"if_unjudged_relevant": if_relevant[name]} if name in if_relevant else {}),
+        }
         for name, entry in values.items()
     }
 
