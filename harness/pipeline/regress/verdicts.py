@@ -163,10 +163,10 @@ def _questions(position: int, compared: ComparedDataset, pair: Pair, rules: Rule
                 rule=rules.rule,
                 backend=(position, pair),
             )
-            yield _Question(position, pair, name, change, _by_people(compared, pair, name))
+            yield _Question(position, pair, name, change, _human_means(compared, pair, name))
 
 
-def _by_people(compared: ComparedDataset, pair: Pair, name: str) -> tuple[float, float] | None:
+def _human_means(compared: ComparedDataset, pair: Pair, name: str) -> tuple[float, float] | None:
     """Return both means by people's judgments, over the queries that have both; None if no model gave a grade."""
     sides = (compared.before, pair.before), (compared.after, pair.after)
     if not any(side.human for side, _ in sides) or name.startswith(OVERLAP):
