@@ -477,8 +477,8 @@ file's, as every option does. `harness init` [writes such a file](../how-to/run-
 - Every table is checked, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at once,
   with the nearest match; the exit code is 2.
 - stderr names the options taken from the file, and `report.json` holds all options as resolved.
-- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, except for
-  options of terminal output, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
+- In Python, the functions of these names take the same names as keywords, except for options of terminal output, and
+  read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
 """
 
 

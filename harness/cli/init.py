@@ -246,7 +246,7 @@ def template(chosen: Choices) -> str:
     """Write the file; every line of it that is commented out is valid when it is not."""
     backends = _toml([name.strip() for name in split_outside(chosen.backends, ",")])
     lines = [
-        "# What `harness check`, `harness compare` and `harness regress` do unless the command line overrides it.",
+        "# What `harness check`, `compare`, `regress`, `explain` and `judge` do unless the command line overrides it.",
         "# The keys are the options of each command, with _ for -: `harness check --help` lists them.",
         "# Paths are relative to this file.",
         "",
@@ -296,6 +296,16 @@ def template(chosen: Choices) -> str:
         "# Let the means decide, without a test; and the outcome of a gate that was not judged.",
         '# rule = "tolerance"',
         '# when_not_judged = "invalid"',
+        "",
+        "[explain]",
+        "# Documents of each backend to explain, and every table about them.",
+        "# k = 10",
+        "# verbose = true",
+        "",
+        "[judge]",
+        "# First hits of each backend to judge, and the number of documents on the page.",
+        "# depth = 10",
+        "# budget = 200",
     ]
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,7 @@ from harness.parity.contributions import (
 from harness.parity.outcome_parity import OutcomeParity, References
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.pipeline.compare import DatasetLike, name_objects
-from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
-from harness.pipeline.regress.rerun import request_of
+from harness.pipeline.explained_search import ExplainedSearch, refused_change, search_to_explain, stored_result
 from harness.pipeline.run import run_plan
 from harness.pipeline.vectors_and_lists import (
     Hit,
@@ -52,8 +51,8 @@ from harness.pipeline.vectors_and_lists import (
     vector_steps,
 )
 from harness.plan.callables import Function
-from harness.plan.config import BackendsLike, CompareRequest, ExplainRequest, Resume
-from harness.plan.option_fields import from_keywords, is_set, keywords_of, require
+from harness.plan.config import BackendsLike, ExplainRequest
+from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import FIELDS
 from harness.results.comparison import Comparison
@@ -66,12 +65,14 @@ from harness.results.explanation import (
     Explanation,
     QueryWord,
     TermContribution,
+    document_finding,
 )
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.columns import save_table
 from harness.store.scratch import scratch_folder
+from harness.wording import counted
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import create_executor
@@ -79,7 +80,12 @@ from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Terms
 
+if TYPE_CHECKING:
+    from harness.pipeline.check.checked import CheckResult
+    from harness.pipeline.regress.regression import Regression
+
 _WORD = re.compile(r"\S+")
+_MOST_EXPECTED = 10
 _OUTSIDE = "not in the index"
 _EMPTY = "it has no text"
 _LOST = "lost: the engine does not hold it"
@@ -92,7 +98,7 @@ _NO_HIT = "no hit: it has none of the query's terms"
 
 @keywords_of(ExplainRequest)
 def explain(
-    result: str | Path | Comparison | None = None,
+    result: str | Path | Comparison | CheckResult | Regression | None = None,
     *,
     query: str | int,
     dataset: DatasetLike | None = None,
@@ -103,119 +109,76 @@ def explain(
     """Say why documents are ranked where they are; the command is ``harness explain``.
 
     Args:
-        result: A result folder of compare, or a :class:`harness.Comparison`, whose hits are explained; None searches.
+        result: A result folder of compare, check or regress, or the result itself, whose hits are explained; None
+            searches.
         query: The id of the query.
         dataset: A dataset as :func:`harness.compare` takes it; with ``result``, its present place, or one of several.
         backends: Without ``result``, backends as :func:`harness.compare` takes them.
         display: Where progress is shown; None shows none.
-        options: ``doc`` names documents in place of the best ``k`` of each backend; ``queries`` (a file), ``split``,
-            ``columns``, ``filter`` and ``cards`` as for :func:`harness.compare`.
+        options: ``doc`` names documents in place of the best ``k`` of each backend and the expected ones; ``golden``
+            and ``corpus`` as for :func:`harness.check` take the place of ``dataset``, with ``match`` and ``delimiter``;
+            ``queries`` (a file), ``split``, ``columns``, ``filter`` and ``cards`` as for :func:`harness.compare`.
 
     Returns:
         Ranks, scores and contributions in every backend, and the differences between documents and backends.
 
     Raises:
         UnknownNameError: There is no such query, document or backend.
-        UsageError, DataError: As :func:`harness.compare`.
+        UsageError, DataError: As :func:`harness.compare` and :func:`harness.check`.
         ResultError: The result cannot be read.
     """
     objects = name_objects(backends, dataset) if backends is not None else name_objects((), dataset)
     keywords: dict[str, object] = {"query": str(query), "dataset": objects.dataset, **options}
     if backends is not None:
         keywords["backends"] = objects.backends
-    comparison = result if isinstance(result, Comparison) else None
-    if comparison is None:
+    stored = _result_of(result)
+    if stored is None:
         keywords["result"] = result
     (request,) = from_keywords("harness.explain", keywords, ExplainRequest)
-    return run(request, display, comparison, objects.in_memory, objects.functions)
+    return run(request, display, stored, objects.in_memory, objects.functions)
+
+
+def _result_of(result: object) -> Comparison | CheckResult | None:
+    """Return a result in Python that has hits to explain, None for a path; raises UsageError for other results."""
+    from harness.pipeline.check.checked import CheckResult
+    from harness.pipeline.regress.regression import Regression
+
+    if isinstance(result, Regression):
+        if result.comparison is None and result.report.kind == "diff":
+            raise refused_change(result.change)
+        return result.comparison or Comparison.load(result.folder or "")
+    if isinstance(result, Comparison | CheckResult):
+        return result
+    if result is not None and not isinstance(result, str | Path):
+        raise UsageError(
+            f"a result of type {type(result).__name__} has no backends to explain",
+            fix="explain a result of compare, check or regress, or name dataset= and backends=",
+        )
+    return None
 
 
 def run(
     request: ExplainRequest,
     display: Display | None = None,
-    comparison: Comparison | None = None,
+    result: Comparison | CheckResult | None = None,
     in_memory: Mapping[str, Dataset] = MappingProxyType({}),
     functions: Mapping[str, Function] = MappingProxyType({}),
 ) -> Explanation:
-    """Explain what a request names; ``comparison`` takes the place of its result folder. See :func:`explain`."""
+    """Explain what a request names; ``result`` takes the place of its result folder. See :func:`explain`."""
     require(request)
-    if comparison is None and request.result is not None:
-        comparison = Comparison.load(request.result)
-    plan = _plan(request, comparison, in_memory, functions)
+    if result is None and request.result is not None:
+        result = stored_result(request.result)
     visible_display = display if display is not None else SilentDisplay()
     cache = Cache()
     with cache.intact(), ExitStack() as resources:
         work = resources.enter_context(scratch_folder(cache.folder(WORK), COMPARISON))
-        full = load_planned(plan, cache, visible_display, in_memory.get(plan.only_dataset))
-        plan = resolved_for(plan, full)
-        dataset = sampled(full, plan)
-        names = dataset.queries.ids.to_list()
-        if request.query not in names:
-            raise UnknownNameError("query", request.query, names, of=f"'{dataset.name}'")
+        explained = search_to_explain(request, result, in_memory, functions, cache, visible_display)
+        plan, dataset = explained.plan, explained.dataset
         rules = HitRules.of(dataset)
         deep = rules.deepened(plan)
         outcomes = run_plan(deep, dataset, cache, work, visible_display)
-        stored = _stored_runs(comparison, request, dataset, outcomes)
-        search = _Search(request, plan, dataset, rules, outcomes, stored, cache, work, visible_display)
+        search = _Search(request, explained, rules, outcomes, cache, work, visible_display)
         return _Explainer(search, References(outcomes, deep, dataset, visible_display)).explanation()
-
-
-def _plan(
-    request: ExplainRequest,
-    comparison: Comparison | None,
-    in_memory: Mapping[str, Dataset],
-    functions: Mapping[str, Function],
-) -> Plan:
-    """Return the plan of one dataset: of a stored result, or of the backends and the dataset that are objects."""
-    if comparison is None:
-        names = ("dataset", "split", "columns", "filter", "cards", "k")
-        options: dict[str, Any] = {name: getattr(request, name) for name in names}
-        if request.backends is not None:
-            options["backends"] = request.backends
-        if request.queries is not None:
-            options["queries"] = ("relevant", request.queries)
-        compared = CompareRequest(**options)
-    else:
-        searching = [name for name in ("backends", "queries", "split", "columns", "filter") if is_set(request, name)]
-        if searching:
-            flags = ", ".join(f"--{name}" for name in searching)
-            raise UsageError(f"{flags} with a result, whose own hits are explained", fix="leave out one of them")
-        if comparison.report.kind != "compare":
-            raise UsageError(
-                f"the result is of {comparison.report.kind}, and explain reads results of compare",
-                fix="name its dataset and backends: harness explain --dataset … --backends … --query …",
-            )
-        compared = request_of(comparison.report.plan, {})
-        if request.dataset is not None and len(comparison.datasets) == 1:
-            compared = replace(compared, dataset=request.dataset)
-    untimed = replace(compared, timing=False, warm_up=CompareRequest().warm_up, resume=Resume.ALWAYS, rebuilds=1)
-    plan = plan_for(untimed, in_memory, functions)
-    if len(plan.datasets) == 1:
-        return plan.on(plan.datasets[0])
-    datasets = {dataset.name: dataset for dataset in plan.datasets}
-    if comparison is None or request.dataset is None:
-        raise UsageError(f"{len(datasets)} datasets: {', '.join(datasets)}", fix="explain one of them: --dataset NAME")
-    if request.dataset not in datasets:
-        raise UnknownNameError("dataset", request.dataset, datasets, of="the result")
-    return plan.on(datasets[request.dataset])
-
-
-def _stored_runs(
-    comparison: Comparison | None, request: ExplainRequest, dataset: Dataset, outcomes: Sequence[Outcome]
-) -> dict[str, Run]:
-    """Return the hits of a stored result by backend, none without a result.
-
-    Raises UsageError if the dataset has other documents than those that were searched.
-    """
-    if comparison is None:
-        return {}
-    name = comparison.datasets[0] if len(comparison.datasets) == 1 else request.dataset
-    if comparison.report.on(str(name)).dataset.provenance.get("corpus_sha256") != dataset.corpus.digest:
-        raise UsageError(
-            f"'{dataset.name}' has other documents now than the result", fix="name their present place: --dataset PATH"
-        )
-    labels = [outcome.trial.label for outcome in outcomes]
-    return {label: comparison.run(label, name) for label in labels if comparison.has_run(label, name)}
 
 
 class _Exact(NamedTuple):
@@ -232,31 +195,39 @@ class _Exact(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Search:
-    """The search of all queries, and the hits of a stored result by label, which come before its own."""
+    """The search of all queries, and its outcomes."""
 
     request: ExplainRequest
-    plan: Plan
-    dataset: Dataset
+    explained: ExplainedSearch
     rules: HitRules
     outcomes: Sequence[Outcome]
-    stored: Mapping[str, Run]
     cache: Cache
     work: Path
     display: Display
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the backends."""
+        return self.explained.plan
+
+    @property
+    def dataset(self) -> Dataset:
+        """The documents and queries that were searched."""
+        return self.explained.dataset
 
     @property
     def row(self) -> int:
         """The row of the query."""
         return int(self.dataset.queries.ids.rows_of(Ids.of([self.request.query]))[0])
 
-    def hits(self, outcome: Outcome) -> dict[str, Hit]:
-        """Return a backend's hits for the query, without hits that the dataset leaves out."""
-        label, run = outcome.trial.label, outcome.run
-        if label in self.stored:
-            run = self.stored[label]
-        elif run is not None:
-            run = self.rules.filter_hits(run, self.plan.request.k if outcome.trial.spec.kind != "run" else None)
-        return hits_of(run, self.request.query) if run is not None else {}
+    def hits(self) -> dict[str, dict[str, Hit]]:
+        """Return each backend's hits for the query, without hits that the dataset leaves out."""
+        runs: dict[str, Run | None] = {}
+        for outcome in self.outcomes:
+            k = self.plan.request.k if outcome.trial.spec.kind != "run" else None
+            runs[outcome.trial.label] = self.rules.filter_hits(outcome.run, k) if outcome.run is not None else None
+        runs |= dict.fromkeys(self.explained.failures) | dict(self.explained.stored)
+        return {label: hits_of(run, self.request.query) if run is not None else {} for label, run in runs.items()}
 
     def analysed(self, trial: Trial, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Return the terms that a trial's analyzer makes of words: one analysis, kept in the cache as others are."""
@@ -285,7 +256,8 @@ class _Explainer:
 
     def __init__(self, search: _Search, references: References) -> None:
         self.search, self.references = search, references
-        self.hits = {outcome.trial.label: search.hits(outcome) for outcome in search.outcomes}
+        self.hits = search.hits()
+        self.expected_left_out = 0
         self.documents = self._documents()
         self.exact: dict[str, Mapping[str, _Exact]] = {}
         self.parities: dict[str, OutcomeParity | None] = {}
@@ -299,7 +271,10 @@ class _Explainer:
         request = self.search.request
         if not request.doc:
             best = [list(hits)[: request.k] for hits in self.hits.values()]
-            return tuple(dict.fromkeys(name for of_rank in zip_longest(*best) for name in of_rank if name is not None))
+            names = dict.fromkeys(name for of_rank in zip_longest(*best) for name in of_rank if name is not None)
+            further = [name for name in self.search.explained.expected if name not in names]
+            self.expected_left_out = max(len(further) - _MOST_EXPECTED, 0)
+            return (*names, *further[:_MOST_EXPECTED])
         chosen, corpus_ids = Ids.of(dict.fromkeys(request.doc)), self.search.dataset.corpus.ids
         absent = [name for name, row in zip(chosen, corpus_ids.rows_of(chosen).tolist(), strict=True) if row < 0]
         absent = [name for name in absent if not any(name in hits for hits in self.hits.values())]
@@ -328,21 +303,53 @@ class _Explainer:
             k=search.request.k,
             documents=self.documents,
             chosen=bool(search.request.doc),
-            backends=tuple(map(self._backend, search.outcomes)),
+            backends=tuple(map(self._with_findings, self._backends())),
             differences=tuple(self._backend_differences()),
+            expected=search.explained.expected,
+            notes=tuple(self._notes()),
         )
+
+    def _backends(self) -> Iterator[BackendExplanation]:
+        """Yield the explanation of each backend, in the order of the result or of the request."""
+        outcomes = {outcome.trial.label: outcome for outcome in self.search.outcomes}
+        for label in self.search.explained.labels or outcomes:
+            outcome, failure = outcomes.get(label), self.search.explained.failures.get(label)
+            if outcome is not None and outcome.failure is not None:
+                failure = outcome.failure.message
+            if failure is not None and not self.hits[label]:
+                yield BackendExplanation(label, "hits", (), note=f"it failed: {failure}")
+            else:
+                yield self._hits_only(label) if outcome is None else self._backend(outcome)
+
+    def _with_findings(self, backend: BackendExplanation) -> BackendExplanation:
+        """Return a backend's explanation with a sentence for each document that is expected, or below the best k."""
+        expected, k = self.search.explained.expected, self.search.request.k
+        return replace(
+            backend,
+            documents=tuple(
+                replace(document, finding=document_finding(document, k, expected=document.document in expected))
+                for document in backend.documents
+            ),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        if self.expected_left_out:
+            documents = counted(self.expected_left_out, "more expected document is", "more expected documents are")
+            yield f"{documents} not explained: name them with --doc"
 
     def _backend(self, outcome: Outcome) -> BackendExplanation:
         label, exact = outcome.trial.label, self.exact[outcome.trial.label]
-        if outcome.failure is not None and not self.hits[label]:
-            return BackendExplanation(label, "hits", (), note=f"it failed: {outcome.failure.message}")
         if outcome.trial.spec.kind == "rerank":
             return self._second_stage(outcome)
         if outcome.trial.spec.kind == "fusion" or len(exact) > 1:
             return self._fusion(outcome)
         for of_list in exact.values():
             return self._terms(outcome, of_list) if "dense" not in exact else self._vectors(outcome, of_list)
-        scores = tuple(self._score(outcome, name) for name in self.documents)
+        return self._hits_only(label)
+
+    def _hits_only(self, label: str) -> BackendExplanation:
+        """Explain a backend that is known only by its hits."""
+        scores = tuple(self._score(label, name) for name in self.documents)
         return BackendExplanation(label, "hits", scores, note="it has no exact reference")
 
     def _cause(self, label: str) -> str | None:
@@ -350,8 +357,8 @@ class _Explainer:
         parity = self.parities[label]
         return parity.parity.per_query.cause[self.search.row] if parity is not None else None
 
-    def _score(self, outcome: Outcome, name: str) -> DocumentScore:
-        hit = self.hits[outcome.trial.label].get(name)
+    def _score(self, label: str, name: str) -> DocumentScore:
+        hit = self.hits[label].get(name)
         rank, score = hit if hit is not None else (None, None)
         return DocumentScore(name, rank, score, None, None)
 
@@ -389,7 +396,7 @@ class _Explainer:
         documents, column_of = [], {int(position): column for column, position in enumerate(present)}
         for position, name in enumerate(self.documents):
             document = replace(
-                self._score(outcome, name),
+                self._score(label, name),
                 absence=self._absence(outcome, exact, name, int(rows[position])),
                 exact_rank=exact.ranks.get(name),
             )
@@ -438,7 +445,7 @@ class _Explainer:
             tokens, cut = token_counts(outcome, "documents", self._corpus_row(name)) or (None, None)
             documents.append(
                 replace(
-                    self._score(outcome, name),
+                    self._score(label, name),
                     absence=self._absence(outcome, exact, name, row),
                     exact_rank=exact.ranks.get(name),
                     exact_score=score,
@@ -468,7 +475,7 @@ class _Explainer:
             absence = self._absence_in_lists(outcome, name)
             documents.append(
                 replace(
-                    self._score(outcome, name), exact_rank=rank, exact_score=score, lists=tuple(lists), absence=absence
+                    self._score(label, name), exact_rank=rank, exact_score=score, lists=tuple(lists), absence=absence
                 )
             )
         names = ("k", "weights", "fusion", "rrf_k", "candidates")
@@ -519,7 +526,7 @@ class _Explainer:
                 tokens, cut = stage.tokens or (None, None)
                 documents.append(
                     replace(
-                        self._score(outcome, name),
+                        self._score(label, name),
                         absence="" if stage.scored else self._absence_in_lists(outcome, name) or _NO_STAGE,
                         lists=(stage.before,),
                         tokens=tokens,

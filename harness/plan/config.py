@@ -917,13 +917,15 @@ class ExplainRequest(Options):
     """The query and the documents that ``harness explain`` explains, and the backends that rank them."""
 
     result: Path | None = Option(
-        "A result folder of compare: its hits are explained. Without it, --backends search --dataset.",
+        "A result folder of compare, check or regress: its hits are explained. Without it, --backends search --dataset "
+        "or --corpus.",
         argument=True,
         metavar="RESULT",
     ).default(None)
-    query: str = Option("The query to explain.", COMPARED, common=True, metavar="ID").required()
+    query: str = Option("The query or question to explain.", COMPARED, common=True, metavar="ID").required()
     doc: Sequence[str] = Option(
-        "A document to explain, at any rank; by default the best --k of each backend.",
+        "A document to explain, at any rank; by default the best --k of each backend, and 10 more at most that "
+        "judgments or the golden set expect.",
         COMPARED,
         common=True,
         metavar="ID",
@@ -938,9 +940,26 @@ class ExplainRequest(Options):
         form="the name or path of a dataset",
         default_text="cacm",
     ).default(None)
-    backends: str | Sequence[str] | None = replace(
-        option_fields(CompareRequest)["backends"].option, default_text="qdrant,lucene,csr"
+    golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]] | None = replace(
+        GOLDEN,
+        help="Questions with the ids they expect, in place of --dataset; of a RESULT of check, its present place.",
+        argument=False,
+        group=COMPARED,
+        common=True,
+        metavar="FILE",
     ).default(None)
+    corpus: str | Path | Dataset | Any = replace(
+        CORPUS,
+        help="The documents of --golden; of a RESULT of check, their present place, or one of several corpora.",
+        repeated=False,
+        metavar="PLACE|NAME",
+        form="a place, a Dataset, or documents",
+    ).default(None)
+    backends: str | Sequence[str] | None = replace(
+        option_fields(CompareRequest)["backends"].option, default_text="qdrant,lucene,csr; of --golden lucene,csr"
+    ).default(None)
+    match: MatchExpression = option_fields(CheckRequest)["match"].option.parsed("exact")
+    delimiter: str | None = option_fields(CheckRequest)["delimiter"].option.default(None)
     queries: str | None = Option(
         "File of the queries; the dataset's own by default.", COMPARED, metavar="FILE"
     ).default(None)

@@ -93,7 +93,8 @@ class DocumentScore:
     the reference's, at any depth. ``absence`` says why it cannot be a hit, empty if it can. ``length`` is counted in
     terms, ``stored_length`` is the length with which it is scored. ``terms`` and ``of_all_documents`` add up to
     ``exact_score``. ``tokens`` and ``cut`` count the tokens of its text and those that a model did not read, None if
-    unknown.
+    unknown. ``finding`` is a sentence on a document that is expected, or not among the best: its rank at any depth, and
+    the terms of the query that it lacks.
     """
 
     document: str
@@ -110,11 +111,27 @@ class DocumentScore:
     cut: int | None = None
     vector: VectorScore | None = None
     lists: tuple[ListScore, ...] = ()
+    finding: str = ""
 
     @property
     def missing_terms(self) -> tuple[str, ...]:
         """The terms of the query that the document lacks."""
         return tuple(dict.fromkeys(part.term for part in self.terms if part.tf is None))
+
+
+def document_finding(score: DocumentScore, k: int, *, expected: bool) -> str:
+    """Return a sentence on a document that is expected or not among a backend's best ``k``; else empty."""
+    subject, missing = "expected document" if expected else "document", score.missing_terms
+    if score.rank is not None and score.rank <= k:
+        return subject if expected else ""
+    lacking = f"; it lacks {', '.join(missing[:-1])} and {missing[-1]}" if len(missing) > 1 else ""
+    lacking = f"; it lacks {missing[0]}" if len(missing) == 1 else lacking
+    if score.rank is None and score.absence:
+        return f"{subject}, {score.absence}"
+    if score.rank is None and score.exact_rank is None:
+        return f"{subject}, not returned"
+    exact = "" if score.rank is not None else " of the exact ranking"
+    return f"{subject} at rank {score.rank or score.exact_rank:,}{exact}{lacking}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +193,7 @@ class Explanation:
     """Why documents are ranked where they are, in every backend, for one query.
 
     ``documents`` are the ids in the order of the backends' best; ``chosen`` says that the caller named them.
+    ``expected`` are the grades of the documents that judgments or a golden set expect for the query, by id.
     """
 
     dataset: str
@@ -186,6 +204,7 @@ class Explanation:
     chosen: bool
     backends: tuple[BackendExplanation, ...]
     differences: tuple[BackendDifference, ...] = ()
+    expected: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:

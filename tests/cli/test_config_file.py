@@ -175,13 +175,15 @@ def test_a_broken_file_hides_no_help(folder: Path) -> None:
 
 
 def test_every_option_of_the_verbs_can_stand_in_the_file() -> None:
-    assert configured_verbs() == ("compare", "check", "regress")
+    assert configured_verbs() == ("compare", "check", "regress", "explain", "judge")
     assert {"golden", "corpus", "require", "deadline", "junit", "no_text", "format"} <= settings_of("check").keys()
     assert settings_of("check")["deadline"].kind == "float"
     assert settings_of("check")["timing"].kind == "bool"
     assert settings_of("check")["out"].kind == "path"
     assert {"dataset", "save_baseline", "sweep", "tune", "folds"} <= settings_of("compare").keys()
     assert {"baseline", "set", "max_drop"} <= settings_of("regress").keys()
+    assert {"result", "query", "doc", "golden", "corpus", "k", "verbose"} <= settings_of("explain").keys()
+    assert {"result", "depth", "budget", "labels", "model", "page"} <= settings_of("judge").keys()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.exclusions import most_excluded
-from harness.data.filtering import Conditions, QueryFilters, filters_of_unknown_documents
+from harness.data.filtering import QueryFilters, filters_of_unknown_documents
 from harness.data.golden_set import GoldenSet, excluded_documents
 from harness.data.problems import Finding
 from harness.data.progress import Display, RenamedDisplay
@@ -218,8 +218,7 @@ def search_indexes(
     """
     if plan.indexes is None:
         return []
-    filters = golden.filters
-    alone = _without_documents(plan.indexes.dataset_name, queries, filters, excluded_documents(golden))
+    alone = without_documents(plan.indexes.dataset_name, queries, golden)
     short = dict(zip(plan.backends, short_labels([backend.label for backend in plan.backends]), strict=True))
     indexes = [backend for backend in plan.backends if backend.called is None]
     names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
@@ -255,13 +254,12 @@ def _filter_problems(record: TrialRecord | None, filtered: QueryFilters | None) 
     return [record.external.unmatched[group] for group in filtered.group_of.tolist()]
 
 
-def _without_documents(
-    name: str, queries: Queries, filters: Sequence[Conditions], excluded: Mapping[str, Sequence[str]]
-) -> Dataset:
-    nothing = pa.chunked_array([strings([])])
+def without_documents(name: str, queries: Queries, golden: GoldenSet) -> Dataset:
+    """Return the questions of a golden set as a dataset for indexes with their own documents."""
+    nothing, filters = pa.chunked_array([strings([])]), golden.filters
     filtered = filters_of_unknown_documents(filters) if filters else None
     corpus = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
-    return Dataset(name, corpus, queries, None, filtered=filtered, excluded=excluded or None)
+    return Dataset(name, corpus, queries, None, filtered=filtered, excluded=excluded_documents(golden) or None)
 
 
 def ask_backend(

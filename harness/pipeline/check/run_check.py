@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -112,67 +112,19 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     if plan.request.baseline is not None:
         gate = BaselineGate(plan, output.save_baseline if isinstance(output, CheckOutput) else None)
     cache, examined = Cache(), list[CheckFindings]()
-    warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]
     with cache.intact():
-        loaded = {name: _load(plan, name, cache, visible_display) for name in plan.corpora}
+        prepared = prepare_check(plan, cache, visible_display)
+        plan, loaded, expected = prepared.plan, prepared.loaded, prepared.expected
+        problems, warnings, queries = prepared.problems, prepared.warnings, prepared.queries
         corpora = {name: content.corpus for name, content in loaded.items()}
-        contents = {name: _content(plan, name, corpora[name], cache, visible_display) for name in corpora}
-        if plan.golden.has_readings:
-            plan = replace(plan, golden=_resolved(plan, contents))
-        if plan.request.labels is not None:
-            plan, findings = _labelled(plan, plan.request.labels, corpora)
-            warnings += [problem_of(finding) for finding in findings]
-        queries = _queries(plan.golden)
-        expected = {name: _expected(plan, content) for name, content in contents.items()}
-        missing = [
-            (finding, problem_of(finding, dataset=name))
-            for name, corpus in corpora.items()
-            if expected[name].missing
-            for finding in _missing(plan, expected[name], corpus, name)
-        ]
-        problems = [problem for finding, problem in missing if finding.severity == "error"]
-        warnings += [problem for finding, problem in missing if finding.severity == "warning"]
-        wrong = {problem.dataset for problem in problems}
-        filters: dict[str, QueryFilters] = {}
-        right = [name for name in loaded if name not in wrong]
-        if right or not loaded:
-            excludes = any(question.excluded for question in plan.golden)
-            if plan.golden.filters:
-                filters = {name: _filters(plan, name, cache, visible_display) for name in right}
-            weighted = {
-                name: [trial for trial in plan.plans[name].trials if trial.parameters.get(FIELDS)] for name in right
-            }
-            searched = {
-                name: Dataset(
-                    name,
-                    loaded[name].corpus,
-                    queries,
-                    None,
-                    identical_ids=loaded[name].identical_ids,
-                    language=loaded[name].language,
-                    analyzer=loaded[name].analyzer,
-                    excluded=expected[name].excluded if excludes else None,
-                    filtered=filters.get(name),
-                    unread_files=loaded[name].unread_files,
-                    vectors=loaded[name].vectors,
-                    field_texts=_field_texts(plan, name, cache, visible_display) if weighted[name] else None,
-                )
-                for name in right
-            }
-            warnings += [
-                problem_of(finding, dataset=name)
-                for name, dataset in searched.items()
-                for finding in _pitfalls(plan, dataset, expected[name], cache)
-            ]
-            plan = _for_corpora(plan, searched)
+        if prepared.searched or not loaded:
             executor = plan.request.executor
             if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
                 visible_display.done("ray", str(cluster))
-            for name, dataset in searched.items():
+            for name, dataset in prepared.searched.items():
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
             if plan.against is not None:
-                loaded_content = tuple(contents.values())
-                examined += _against(plan, plan.against, queries, corpora, loaded_content, cache, visible_display)
+                examined += _against(plan, plan.against, queries, corpora, prepared.contents, cache, visible_display)
     command = [*plan.command(), *command_words(output or Output())]
     matched = [
         count for name in expected if not expected[name].is_exact for count in _matched(expected[name], name, None)
@@ -180,7 +132,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     for answered, of_backend, _ in examined:
         if answered.run is not None and answered.trial.dataset not in expected:
             matched += _matched(of_backend, answered.trial.dataset, answered.label)
-    datasets = _datasets(plan, loaded, queries, filters, expected)
+    datasets = _datasets(plan, loaded, queries, prepared.filters, expected)
     result = _result(plan, datasets, examined, problems, warnings, matched, command)
     if not plan.keep_text:
         result = without_questions(result, [text for question in plan.golden for text in _texts(question, plan.match)])
@@ -198,6 +150,86 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     }
     checked = CheckResult(redacted(result), hits=hits, corpora=corpora, texts=texts)
     return checked if gate is None else gate.judge(checked)
+
+
+class PreparedCheck(NamedTuple):
+    """A check before anything is searched.
+
+    ``plan`` is resolved for the corpora, and its questions also expect labelled documents. ``searched`` are the corpora
+    that can be searched, with the questions; ``problems`` make the others invalid.
+    """
+
+    plan: CheckPlan
+    loaded: Mapping[str, LoadedCorpus]
+    contents: tuple[LoadedContent, ...]
+    queries: Queries
+    expected: Mapping[str, ExpectedDocuments]
+    filters: Mapping[str, QueryFilters]
+    searched: Mapping[str, Dataset]
+    problems: list[PreflightProblem]
+    warnings: list[PreflightProblem]
+
+
+def prepare_check(plan: CheckPlan, cache: Cache, display: Display) -> PreparedCheck:
+    """Load the documents of a plan, and find what its questions expect among them; raises as :func:`check`."""
+    warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]
+    loaded = {name: _load(plan, name, cache, display) for name in plan.corpora}
+    corpora = {name: content.corpus for name, content in loaded.items()}
+    contents = {name: _content(plan, name, corpora[name], cache, display) for name in corpora}
+    if plan.golden.has_readings:
+        plan = replace(plan, golden=_resolved(plan, contents))
+    if plan.request.labels is not None:
+        plan, findings = _labelled(plan, plan.request.labels, corpora)
+        warnings += [problem_of(finding) for finding in findings]
+    ids = Ids.of(question.id for question in plan.golden)
+    texts = pa.chunked_array([strings(question.question for question in plan.golden)])
+    queries = Queries(ids, texts, content_digest(ids, texts))
+    expected = {name: _expected(plan, content) for name, content in contents.items()}
+    missing = [
+        (finding, problem_of(finding, dataset=name))
+        for name, corpus in corpora.items()
+        if expected[name].missing
+        for finding in _missing(plan, expected[name], corpus, name)
+    ]
+    problems = [problem for finding, problem in missing if finding.severity == "error"]
+    warnings += [problem for finding, problem in missing if finding.severity == "warning"]
+    wrong = {problem.dataset for problem in problems}
+    filters: dict[str, QueryFilters] = {}
+    searched: dict[str, Dataset] = {}
+    searchable = [name for name in loaded if name not in wrong]
+    if searchable or not loaded:
+        excludes = any(question.excluded for question in plan.golden)
+        if plan.golden.filters:
+            filters = {name: _filters(plan, name, cache, display) for name in searchable}
+        weighted = {
+            name: [trial for trial in plan.plans[name].trials if trial.parameters.get(FIELDS)] for name in searchable
+        }
+        searched = {
+            name: Dataset(
+                name,
+                loaded[name].corpus,
+                queries,
+                None,
+                identical_ids=loaded[name].identical_ids,
+                language=loaded[name].language,
+                analyzer=loaded[name].analyzer,
+                excluded=expected[name].excluded if excludes else None,
+                filtered=filters.get(name),
+                unread_files=loaded[name].unread_files,
+                vectors=loaded[name].vectors,
+                field_texts=_field_texts(plan, name, cache, display) if weighted[name] else None,
+            )
+            for name in searchable
+        }
+        warnings += [
+            problem_of(finding, dataset=name)
+            for name, dataset in searched.items()
+            for finding in _pitfalls(plan, dataset, expected[name], cache)
+        ]
+        plan = _for_corpora(plan, searched)
+    return PreparedCheck(
+        plan, loaded, tuple(contents.values()), queries, expected, filters, searched, problems, warnings
+    )
 
 
 def _texts(question: GoldenQuestion, match: Match) -> Iterator[str]:
@@ -399,12 +431,6 @@ def _pitfalls(plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, ca
     if dataset.filtered is not None:
         findings += excluded_by_filters(plan.golden, expected, dataset.filtered)
     return findings
-
-
-def _queries(golden: GoldenSet) -> Queries:
-    ids = Ids.of(question.id for question in golden)
-    texts = pa.chunked_array([strings(question.question for question in golden)])
-    return Queries(ids, texts, content_digest(ids, texts))
 
 
 def _searched(

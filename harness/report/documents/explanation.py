@@ -31,7 +31,8 @@ def explanation_document(explanation: Explanation) -> Document:
     return Document(
         f"harness explain: {explanation.dataset}",
         f"query {explanation.query_id}: {explanation.query} · {documents}"
-        + ("" if explanation.chosen else f", the best {explanation.k} of each backend"),
+        + ("" if explanation.chosen else f", the best {explanation.k} of each backend and expected ones")
+        + "".join(f" · {note}" for note in explanation.notes),
         sections=sections,
         kind="explain",
         name=explanation.dataset,
@@ -131,14 +132,16 @@ def _documents(backend: BackendExplanation) -> Table:
 
 def _parts(document: DocumentScore) -> Iterator[str]:
     """Yield what a document's score is made of, in words."""
-    if document.absence:
+    if document.finding:
+        yield document.finding
+    elif document.absence:
         yield document.absence
     present = sorted((part for part in document.terms if part.tf is not None), key=lambda part: -part.contribution)
     if present:
         yield ", ".join(f"{part.term} {_score(part.contribution)}" for part in present)
     if document.terms and document.of_all_documents:
         yield f"every document {_score(document.of_all_documents)}"
-    if document.missing_terms:
+    if document.missing_terms and "; it lacks" not in document.finding:
         yield f"lacks {', '.join(document.missing_terms)}"
     if document.vector is not None:
         yield from _vector_parts(document.vector)

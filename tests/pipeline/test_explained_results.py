@@ -1,0 +1,329 @@
+"""`harness explain` of stored results of every kind, and of golden sets: the right output or a precise refusal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import harness
+from harness.cli.app import _build
+from harness.data.dataset import Dataset
+from harness.errors import HarnessError, UnknownNameError, UsageError
+from harness.results.explanation import DocumentScore, Explanation
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
+
+DOCUMENTS = {
+    "d1": "fuse panel fuse wire",
+    "d2": "the fuse of the house is in the garden shed behind the old wall",
+    "d3": "panels and wires of a panel",
+    "d4": "garden",
+    "d5": "zeppelin over the sea",
+}
+QUERIES = {"q1": "The fuse panels", "q2": "zeppelin garden"}
+GOLDEN = [
+    {"id": "q1", "question": QUERIES["q1"], "expected": ["d2", "d4"]},
+    {"id": "q2", "question": QUERIES["q2"], "expected": ["d5"]},
+]
+BACKEND = "csr:analyzer=snowball-english"
+QUICK: dict[str, Any] = {"backends": BACKEND, "timing": False, "isolation": "none"}
+LACKING = "expected document at rank 3 of the exact ranking; it lacks panel"
+
+
+def write_lines(path: Path, records: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def write_dataset(folder: Path, documents: Mapping[str, str] = DOCUMENTS) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    for name, texts in (("corpus", documents), ("queries", QUERIES)):
+        room = {"d4": "shed"}
+        write_lines(
+            folder / f"{name}.jsonl",
+            [{"_id": key, "text": text, "metadata": {"room": room.get(key, "hall")}} for key, text in texts.items()],
+        )
+    judged = "query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td4\t2\nq1\td1\t0\nq2\td5\t1\n"
+    (folder / "qrels" / "test.tsv").write_text(judged)
+    return folder
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A dataset in BEIR's layout, and a golden set next to its documents."""
+    folder = write_dataset(tmp_path / "house")
+    write_lines(folder / "golden.jsonl", GOLDEN)
+    return folder
+
+
+def compared(house: Path, target: Path, **options: Any) -> Path:
+    harness.compare(dataset=str(house), out=target, k=2, **{**QUICK, **options})
+    return target
+
+
+def checked(house: Path, target: Path, **options: Any) -> Path:
+    golden, corpus = str(house / "golden.jsonl"), str(house / "corpus.jsonl")
+    harness.check(golden, **{"corpus": corpus, "k": 2, "out": target, **QUICK, **options})
+    return target
+
+
+def documents(explanation: Explanation, number: int = 0) -> Mapping[str, DocumentScore]:
+    return {document.document: document for document in explanation.backends[number].documents}
+
+
+def findings(explanation: Explanation, number: int = 0) -> dict[str, str]:
+    return {name: one.finding for name, one in documents(explanation, number).items() if one.finding}
+
+
+def refusal(*arguments: Any, **options: Any) -> str:
+    with pytest.raises(HarnessError) as error:
+        harness.explain(*arguments, **options)
+    return f"{error.value.problem} | {error.value.fix}"
+
+
+def test_expected_documents_are_explained_at_any_depth_in_every_format(house: Path, tmp_path: Path) -> None:
+    by_compare = harness.explain(compared(house, tmp_path / "compare"), query="q1", k=1)
+    by_check = harness.explain(checked(house, tmp_path / "check"), query="q1", k=1)
+    golden, corpus = str(house / "golden.jsonl"), str(house / "corpus.jsonl")
+    of_golden = harness.explain(golden=golden, corpus=corpus, backends=BACKEND, query="q1", k=1)
+    of_objects = harness.explain(golden=GOLDEN, corpus=DOCUMENTS, backends=BACKEND, query="q1", k=1)
+    for explanation in (by_compare, by_check, of_golden, of_objects):
+        assert findings(explanation) == {
+            "d2": LACKING,
+            "d4": "expected document, no hit: it has none of the query's terms",
+        }
+        assert set(explanation.expected) == {"d2", "d4"}
+        for format_name in ("table", "markdown", "json"):
+            assert "rank 3 of the exact ranking; it lacks panel" in " ".join(explanation.render(format_name).split())
+    assert list(by_compare.expected.items()) == [("d4", 2), ("d2", 1)], "the highest grade first"
+    assert documents(by_check)["d1"].score == documents(of_golden)["d1"].score
+    assert harness.CheckResult.load(tmp_path / "check").name == "golden"
+    again = harness.explain(harness.CheckResult.load(tmp_path / "check"), query="q1", k=1)
+    assert again.to_dict() == by_check.to_dict()
+
+
+def test_the_command_explains_a_check_and_a_golden_set(house: Path, tmp_path: Path) -> None:
+    folder = checked(house, tmp_path / "check")
+    golden = ["--golden", str(house / "golden.jsonl"), "--corpus", str(house / "corpus.jsonl"), "--backends", BACKEND]
+    printed = []
+    for words in ([str(folder)], [str(folder / "report.json")], golden):
+        done = CliRunner().invoke(_build(), ["explain", *words, "--query", "q1", "--k", "2", "--format", "json"])
+        assert done.exit_code == 0, done.output
+        printed.append(json.loads(done.stdout))
+    assert printed[0] == printed[1]
+    assert printed[0]["backends"][0]["documents"] == printed[2]["backends"][0]["documents"]
+
+
+def test_many_expected_documents_are_counted(house: Path) -> None:
+    judged = {f"e{number}": "garden" for number in range(14)}
+    dataset = Dataset.of({**DOCUMENTS, **judged}, QUERIES, {"q1": dict.fromkeys(judged, 1)}, name="many")
+    explanation = harness.explain(dataset=dataset, backends=BACKEND, query="q1", k=1)
+    assert len(explanation.documents) == 11
+    assert explanation.notes == ("4 more expected documents are not explained: name them with --doc",)
+    assert "4 more expected documents" in " ".join(explanation.render().split())
+
+
+def test_a_regression_is_explained_and_a_difference_of_two_results_names_them(house: Path, tmp_path: Path) -> None:
+    before = compared(house, tmp_path / "before")
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "out": tmp_path / "after"}
+    regression = harness.regress(before, set=["csr:k1=2"], **options)
+    for result in (tmp_path / "after", regression, harness.Regression.load(tmp_path / "after")):
+        explanation = harness.explain(result, query="q1")
+        assert explanation.backends[0].facts["k1"] == 2
+    difference = harness.diff(before, tmp_path / "after", out=tmp_path / "diff")
+    for result in (tmp_path / "diff", difference):
+        message = refusal(result, query="q1")
+        assert "the result compares two results, and nothing ran for it" in message
+        assert f"explain one of them: '{before}' or '{tmp_path / 'after'}'" in message
+    harness.Comparison.load(before).save_baseline(tmp_path / "baseline.json")
+    assert "is a baseline, and no result" in refusal(tmp_path / "baseline.json", query="q1")
+
+
+def test_scores_of_runs_have_nothing_to_explain(house: Path) -> None:
+    scored = harness.evaluate({"q1": {"d1": 1.0}}, {"q1": {"d1": 1}}, "nDCG@2")
+    message = refusal(scored, query="q1")
+    assert "has no backends to explain" in message
+    assert "explain a result of compare, check or regress" in message
+    assert "no result at" in refusal(house, query="q1")
+
+
+@pytest.mark.parametrize("make", [compared, checked])
+def test_a_moved_folder_is_explained_and_moved_documents_are_named_again(
+    make: Any, house: Path, tmp_path: Path
+) -> None:
+    make(house, tmp_path / "result")
+    folder = shutil.move(tmp_path / "result", tmp_path / "archive")
+    expected = harness.explain(folder, query="q1")
+    moved = str(shutil.move(house, tmp_path / "elsewhere"))
+    place = (
+        {"dataset": moved}
+        if make is compared
+        else {"corpus": f"{moved}/corpus.jsonl", "golden": f"{moved}/golden.jsonl"}
+    )
+    for name, flag in (("golden", "--golden FILE"), ("corpus", "--corpus PLACE"), ("dataset", "--dataset PATH")):
+        if name in place:
+            others = {key: value for key, value in place.items() if key != name}
+            assert f"if it has moved, or was an object in Python, name it again: {flag}" in refusal(
+                folder, query="q1", **others
+            )
+    assert harness.explain(folder, query="q1", **place).backends == expected.backends
+    others = tmp_path / "others"
+    write_lines(write_dataset(others, {**DOCUMENTS, "d4": "shed"}) / "golden.jsonl", GOLDEN)
+    place = {name: value.replace("elsewhere", "others") for name, value in place.items()}
+    assert "has other documents now than the result" in refusal(folder, query="q1", **place)
+
+
+def test_a_changed_query_is_refused(house: Path, tmp_path: Path) -> None:
+    compare, check = compared(house, tmp_path / "compare"), checked(house, tmp_path / "check")
+    write_lines(house / "queries.jsonl", [{"_id": "q1", "text": "another"}, {"_id": "q2", "text": QUERIES["q2"]}])
+    write_lines(house / "golden.jsonl", [{**GOLDEN[0], "question": "another"}, GOLDEN[1]])
+    for folder in (compare, check):
+        assert "has another text now than in the result" in refusal(folder, query="q1")
+        assert documents(harness.explain(folder, query="q2"))["d5"].rank == 1
+
+
+def test_results_without_texts_are_explained(house: Path, tmp_path: Path) -> None:
+    for make in (compared, checked):
+        folder = make(house, tmp_path / make.__name__, no_text=True)
+        assert findings(harness.explain(folder, query="q1", k=1))["d2"] == LACKING
+
+
+def test_one_of_several_datasets_is_named(house: Path, tmp_path: Path) -> None:
+    other = write_dataset(tmp_path / "garage", {**DOCUMENTS, "d6": "fuse fuse panel"})
+    folder = tmp_path / "both"
+    harness.compare(dataset=[str(house), str(other)], out=folder, k=2, **QUICK)
+    assert "2 datasets: house, garage | explain one of them: --dataset NAME" in refusal(folder, query="q1")
+    assert "unknown dataset 'shed' of the result" in refusal(folder, query="q1", dataset="shed")
+    assert harness.explain(folder, query="q1", dataset="garage").documents[0] == "d6"
+    corpora = [f"small={house / 'corpus.jsonl'}", f"large={other / 'corpus.jsonl'}"]
+    checked(house, tmp_path / "corpora", corpus=corpora)
+    assert "2 corpora: small, large | explain one of them: --corpus NAME" in refusal(tmp_path / "corpora", query="q1")
+    assert harness.explain(tmp_path / "corpora", query="q1", corpus="large").documents[0] == "d6"
+
+
+def test_objects_in_python_are_given_again(tmp_path: Path) -> None:
+    dataset = Dataset.of(DOCUMENTS, QUERIES, name="house")
+    comparison = harness.compare(dataset=dataset, **QUICK)
+    assert "was an object in Python, name it again: --dataset PATH" in refusal(comparison, query="q1")
+    assert findings(harness.explain(comparison, query="q1", dataset=dataset, doc="d2", k=1))
+    result = harness.check(GOLDEN, corpus=DOCUMENTS, **QUICK)
+    assert "was an object in Python, name it again: --golden FILE" in refusal(result, query="q1")
+    assert "was an object in Python, name it again: --corpus PLACE" in refusal(result, query="q1", golden=GOLDEN)
+    explanation = harness.explain(result, query="q1", golden=GOLDEN, corpus=DOCUMENTS, k=1)
+    assert findings(explanation)["d2"] == "expected document at rank 3; it lacks panel"
+
+
+def test_plans_with_measures_sweeps_and_samples_are_explained(house: Path, tmp_path: Path) -> None:
+    measured = tmp_path / "measured"
+    harness.compare(
+        BACKEND, str(house), out=measured, repeat=2, warm_up=0, sweep=["csr:analyzer=snowball-english;k1=1,2"],
+        metrics="nDCG@2", isolation="none", sample_queries=1, seed=1,
+    )  # fmt: skip
+    sampled = harness.Comparison.load(measured).queries.ids.to_list()
+    (other,) = QUERIES.keys() - set(sampled)
+    assert len(harness.explain(measured, query=sampled[0]).backends) == 3
+    assert f"query '{other}' is not in the sample of 1 query" in refusal(measured, query=other)
+    assert "unknown query 'q9'" in refusal(measured, query="q9")
+
+
+def test_filters_groups_and_chunks_of_a_golden_set(house: Path, tmp_path: Path) -> None:
+    questions = [
+        {"id": "f", "question": "garden", "expected": ["d2"], "filter": {"room": "hall"}},
+        {"id": "g", "question": "fuse panel", "expected": [["d3", "d2"]]},
+    ]
+    write_lines(house / "golden.jsonl", questions)
+    folder = checked(house, tmp_path / "check")
+    explanation = harness.explain(folder, query="f", doc=["d2", "d4"])
+    assert documents(explanation)["d4"].absence == "left out by the filter"
+    assert documents(explanation)["d2"].rank == 1
+    assert set(harness.explain(folder, query="g").expected) == {"d2", "d3"}
+    chunks = {"a#1": "fuse", "a#2": "panel wire", "b#1": "fuse panel"}
+    golden = [{"id": "c", "question": "fuse", "expected": ["a"]}]
+    explanation = harness.explain(
+        golden=golden, corpus=chunks, backends=BACKEND, query="c", match="document", delimiter="#", k=1
+    )
+    assert set(explanation.expected) == {"a#1", "a#2"}
+    missing = [{"id": "c", "question": "fuse", "expected": ["z#1", "z#2"]}]
+    message = refusal(golden=missing, corpus=chunks, backends=BACKEND, query="c")
+    assert "z#1" in message
+
+
+def answer(question: str, k: int) -> list[str]:
+    return ["d3", "d1"][:k]
+
+
+def test_the_users_own_code_is_known_by_its_stored_hits(house: Path, tmp_path: Path) -> None:
+    backends = {"words": BACKEND, "mine": answer}
+    for folder in (
+        compared(house, tmp_path / "compare", backends=backends),
+        checked(house, tmp_path / "check", backends=BACKEND, against={"mine": answer}),
+    ):
+        explanation = harness.explain(folder, query="q1")
+        own = explanation.backends[1]
+        assert (own.label, own.note) == ("mine", "it has no exact reference")
+        assert documents(explanation, 1)["d3"].rank == 1
+        assert findings(explanation, 1)["d2"] == "expected document, not returned"
+    checked(house, tmp_path / "only", backends=None, corpus=(), against={"mine": answer})
+    assert "are the user's own code, and have no exact reference" in refusal(tmp_path / "only", query="q1")
+
+
+def broken(question: str, k: int) -> list[str]:
+    raise ValueError("the service is down")
+
+
+def test_a_backend_that_failed_is_named_and_the_others_are_explained(house: Path, tmp_path: Path) -> None:
+    folder = compared(house, tmp_path / "failed", backends={"mine": broken, "words": BACKEND})
+    failed, words = harness.explain(folder, query="q1").backends
+    assert (failed.label, words.label) == ("mine", "words")
+    assert failed.note.startswith("it failed: ")
+    assert "the service is down" in failed.note
+    assert [document.document for document in words.documents][:2] == ["d1", "d3"]
+
+
+def test_labels_and_thresholds_of_the_result_are_not_needed_again(house: Path, tmp_path: Path) -> None:
+    label = {"query_id": "q1", "doc_id": "d3", "grade": 1, "by": "anna"}
+    labels = write_lines(tmp_path / "labels.jsonl", [label])
+    folder = compared(house, tmp_path / "compare", labels=labels)
+    check = checked(house, tmp_path / "check", labels=labels, require=["Hit@2>=0.1"])
+    labels.unlink()
+    assert set(harness.explain(folder, query="q1").expected) == {"d2", "d3", "d4"}
+    assert set(harness.explain(check, query="q1").expected) == {"d2", "d3", "d4"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dataset": "x"}, "--dataset with a golden set, whose documents --corpus names"),
+        ({"backends": "csr"}, "--backends with a result, whose own hits are explained"),
+        ({"match": "document", "delimiter": "#"}, "--match, --delimiter with a result"),
+    ],
+)
+def test_contradictions_are_refused(options: Mapping[str, Any], words: str, house: Path, tmp_path: Path) -> None:
+    assert words in refusal(checked(house, tmp_path / "check"), query="q1", **options)
+
+
+def test_a_corpus_needs_a_golden_set(house: Path) -> None:
+    corpus = str(house / "corpus.jsonl")
+    assert "--corpus without a golden set" in refusal(corpus=corpus, backends=BACKEND, query="q1")
+    with pytest.raises(UnknownNameError, match="unknown query 'q3' of 'corpus'"):
+        harness.explain(golden=str(house / "golden.jsonl"), corpus=corpus, backends=BACKEND, query="q3")
+    with pytest.raises(UsageError, match="no corpus was given"):
+        harness.explain(golden=GOLDEN, backends=BACKEND, query="q1")
+
+
+def test_the_options_may_stand_in_a_file(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked(house, tmp_path / "result")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "harness.toml").write_text('[explain]\nresult = "result"\nk = 1\n[judge]\nresult = "result"\nbudget = 1\n')
+    done = CliRunner().invoke(_build(), ["explain", "--query", "q1"])
+    assert done.exit_code == 0, done.output
+    assert "the best 1 of each backend" in done.stdout
+    done = CliRunner().invoke(_build(), ["judge"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("1 document of 1 query to judge: ")
