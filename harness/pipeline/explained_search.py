@@ -292,8 +292,9 @@ def _golden_search(
 
 def _check_request(request: ExplainRequest, checked: CheckResult | None) -> CheckRequest:
     """Return the request of a stored check on one of its corpora, or of the golden set that is named."""
-    names = ("golden", "corpus", "backends", "columns", "filter", "match", "delimiter", "cards", "k")
+    names = ("golden", "corpus", "backends", "columns", "filter", "match", "delimiter", "cards")
     arguments = {name: value for name, value in request.arguments().items() if name in names and is_set(request, name)}
+    arguments["k"] = request.k
     if checked is not None:
         plan = checked.report.plan
         known = option_fields(CheckRequest).keys() - {*_OF_CHECK, "golden", "corpus"}

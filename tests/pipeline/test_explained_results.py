@@ -27,6 +27,7 @@ DOCUMENTS = {
     "d5": "zeppelin over the sea",
 }
 QUERIES = {"q1": "The fuse panels", "q2": "zeppelin garden"}
+LONG = {f"d{number}": f"fuse {number}" for number in range(9)}
 GOLDEN = [
     {"id": "q1", "question": QUERIES["q1"], "expected": ["d2", "d4"]},
     {"id": "q2", "question": QUERIES["q2"], "expected": ["d5"]},
@@ -93,6 +94,7 @@ def test_expected_documents_are_explained_at_any_depth_in_every_format(house: Pa
     golden, corpus = str(house / "golden.jsonl"), str(house / "corpus.jsonl")
     of_golden = harness.explain(golden=golden, corpus=corpus, backends=BACKEND, query="q1", k=1)
     of_objects = harness.explain(golden=GOLDEN, corpus=DOCUMENTS, backends=BACKEND, query="q1", k=1)
+    assert documents(harness.explain(golden=GOLDEN, corpus=LONG, backends=BACKEND, query="q1")).keys() >= LONG.keys()
     for explanation in (by_compare, by_check, of_golden, of_objects):
         assert findings(explanation) == {
             "d2": LACKING,
