@@ -51,9 +51,7 @@ VERBS = {
     "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse.", True),
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored result again, in any format."),
-    "explain": Verb(
-        "harness.cli.explain:explain", "Say why documents are ranked where they are, for one query.", True
-    ),
+    "explain": Verb("harness.cli.explain:explain", "Say why documents are ranked where they are, for one query.", True),
     "judge": Verb("harness.cli.judge:judge", "Have people or a model judge documents of a stored result.", True),
     "github": Verb(
         "harness.cli.github_actions:app", "In GitHub's actions: comment on a pull request, fetch a baseline."

@@ -322,7 +322,9 @@ def test_a_corpus_needs_a_golden_set(house: Path) -> None:
 def test_the_options_may_stand_in_a_file(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked(house, tmp_path / "result")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "harness.toml").write_text('[explain]\nresult = "result"\nk = 1\n[judge]\nresult = "result"\nbudget = 1\n')
+    (tmp_path / "harness.toml").write_text(
+        '[explain]\nresult = "result"\nk = 1\n[judge]\nresult = "result"\nbudget = 1\n'
+    )
     done = CliRunner().invoke(_build(), ["explain", "--query", "q1"])
     assert done.exit_code == 0, done.output
     assert "the best 1 of each backend" in done.stdout
