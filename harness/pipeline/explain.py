@@ -303,7 +303,7 @@ class _Explainer:
             k=search.request.k,
             documents=self.documents,
             chosen=bool(search.request.doc),
-            backends=tuple(map(self._with_findings, self._backends())),
+            backends=tuple(map(self._add_findings, self._backends())),
             differences=tuple(self._backend_differences()),
             expected=search.explained.expected,
             notes=tuple(self._notes()),
@@ -321,7 +321,7 @@ class _Explainer:
             else:
                 yield self._hits_only(label) if outcome is None else self._backend(outcome)
 
-    def _with_findings(self, backend: BackendExplanation) -> BackendExplanation:
+    def _add_findings(self, backend: BackendExplanation) -> BackendExplanation:
         """Return a backend's explanation with a sentence for each document that is expected, or below the best k."""
         expected, k = self.search.explained.expected, self.search.request.k
         return replace(

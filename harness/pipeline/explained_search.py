@@ -74,8 +74,8 @@ class ExplainedSearch:
         stored = {trial.label: run for trial in trials if (run := runs(trial)) is not None}
         failures = {trial.label: trial.error.message for trial in trials if trial.error is not None}
         needed = {part.label for trial in plan.trials if trial.label in stored for part in plan.components(trial)}
-        known = failures.keys() | {trial.label for trial in plan.trials if trial.spec.called is not None}
-        searched = tuple(trial for trial in plan.trials if trial.label in needed or trial.label not in known)
+        skipped = failures.keys() | {trial.label for trial in plan.trials if trial.spec.called is not None}
+        searched = tuple(trial for trial in plan.trials if trial.label in needed or trial.label not in skipped)
         labels = [trial.label for trial in trials]
         return cls(replace(plan, trials=searched), dataset, expected, labels, stored, failures)
 
@@ -205,12 +205,12 @@ def _comparison_plan(
     if request.dataset is not None and len(comparison.datasets) == 1:
         compared = replace(compared, dataset=request.dataset)
     elif len(comparison.datasets) == 1:
-        _require_place(compared.dataset, compared.cards, "--dataset PATH")
+        _require_source(compared.dataset, compared.cards, "--dataset PATH")
     plan = plan_for(_untimed(compared, _OF_COMPARE), in_memory, functions)
     return plan.on(plan.datasets[number])
 
 
-def _require_place(source: object, cards: Path | None, flag: str) -> None:
+def _require_source(source: object, cards: Path | None, flag: str) -> None:
     """Raise UsageError if the data of a stored result are not where they were."""
     if isinstance(source, str | Path) and existing_path(source) is None:
         try:
@@ -277,8 +277,8 @@ def _golden_search(
     if checked is None:
         return ExplainedSearch(backends, dataset, graded)
     report, corpora = checked.report, _corpora_of(checked)
-    others = [name for name in corpora if len(corpora) > 1 and name != request.corpus]
-    trials = [trial for trial in report.trials if trial.dataset not in others]
+    unrelated = [name for name in corpora if len(corpora) > 1 and name != request.corpus]
+    trials = [trial for trial in report.trials if trial.dataset not in unrelated]
     results = [one for trial in trials for one in trial.questions if one.id == request.query]
     dataset = replace(dataset, name=trials[0].dataset)
     _refuse_changes(request, report.on(dataset.name), dataset, results[0].text_digest if results else None)
@@ -297,17 +297,17 @@ def _check_request(request: ExplainRequest, checked: CheckResult | None) -> Chec
     arguments["k"] = request.k
     if checked is not None:
         plan = checked.report.plan
-        known = option_fields(CheckRequest).keys() - {*_OF_CHECK, "golden", "corpus"}
-        given = {name: value for name, value in plan.arguments.items() if name in known and value is not None}
+        repeated = option_fields(CheckRequest).keys() - {*_OF_CHECK, "golden", "corpus"}
+        earlier = {name: value for name, value in plan.arguments.items() if name in repeated and value is not None}
         golden = plan.arguments["golden"] if request.golden is None else request.golden
-        arguments = {**given, "golden": golden}
-        _require_place(golden, request.cards, "--golden FILE")
+        arguments = {**earlier, "golden": golden}
+        _require_source(golden, request.cards, "--golden FILE")
         corpora = _corpora_of(checked)
         if corpora:
             name = list(corpora)[_number_of(list(corpora), cast("str | None", request.corpus), "corpus")]
-            place = request.corpus if len(corpora) == 1 and request.corpus is not None else corpora[name]
-            _require_place(place, request.cards, "--corpus PLACE")
-            arguments["corpus"] = f"{name}={place}" if isinstance(place, str | Path) else place
+            location = request.corpus if len(corpora) == 1 and request.corpus is not None else corpora[name]
+            _require_source(location, request.cards, "--corpus PLACE")
+            arguments["corpus"] = f"{name}={location}" if isinstance(location, str | Path) else location
     (made,) = from_keywords("harness.explain", arguments, CheckRequest)
     return cast("CheckRequest", _untimed(made, _OF_CHECK))
 
