@@ -1,8 +1,8 @@
 """``harness.toml``: options of the command line in a file, for the verbs that CI runs and those about their results.
 
-A table for each verb (``[check]``, ``[compare]``, ``[regress]``, ``[explain]``, ``[judge]``), whose keys are that verb's own options and argument
-with ``_`` for ``-``. The known keys are read off the declared options, so that a new option works in the file at once.
-The command line comes before the file, the file before the defaults.
+A table for each verb (``[check]``, ``[compare]`` …), whose keys are that verb's own options and argument with ``_`` for
+``-``. The known keys are read off the declared options, so that a new option works in the file at once. The command
+line comes before the file, the file before the defaults.
 """
 
 from __future__ import annotations
