@@ -223,6 +223,33 @@ class StoredIndex(NamedTuple):
     model: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreTree:
+    """A number of an engine's own explanation of a score: its value, the engine's words for it, and its parts.
+
+    The words of Lucene are understood: ``sum of:``, ``weight(FIELD:TERM in 0) [BM25Similarity], result of:``, and below
+    it ``idf``, ``tf``, ``boost``, ``freq``, ``n``, ``N``, ``dl``, ``avgdl``, ``k1`` and ``b``, each up to a comma.
+    """
+
+    value: float
+    description: str
+    details: tuple[ScoreTree, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTrees:
+    """An engine's own explanations of the scores of documents for one query.
+
+    ``trees`` are aligned with the documents, None for a document that does not match. ``terms`` maps beginnings of the
+    engine's terms to those of the harness's, ``contents:`` to nothing or ``text.title:`` to ``title:``; of several the
+    longest counts. ``note`` is why no score is explained.
+    """
+
+    trees: tuple[ScoreTree | None, ...] = ()
+    terms: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
 class Placement(NamedTuple):
     """Shards and order of an engine's documents, as far as scores and ties show them.
 
@@ -383,6 +410,13 @@ class EngineInterface(ABC):
     def placement(self) -> Placement | None:
         """Return the placement of the documents in its own index; None if neither scores nor ties show it."""
         return None
+
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        """Return the engine's own explanation of the scores of documents ``rows`` for a single query.
+
+        The values of the trees are the scores that a search returns.
+        """
+        return ScoreTrees(note="its engine does not explain scores")
 
     # Operations of an engine besides searching its own index.
 

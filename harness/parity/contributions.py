@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.document_rows import DocumentRows
 from harness.data.types import (
     Float32Array,
     Float64Array,
@@ -24,7 +25,7 @@ from harness.data.types import (
 )
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.bm25_models import Bm25Formula, idf_of, statistics_of, weigh_at_lengths
-from harness.exact.lucene import byte_lengths, decoded_lengths
+from harness.exact.lucene import QueryWeighing, byte_lengths, decoded_lengths
 from harness.parity.causes import UNKNOWN
 from harness.parity.recipes import Recipe, with_formula
 from harness.parity.references import DenseReference, SparseReference
@@ -118,14 +119,14 @@ def score_rows(reference: SparseReference | DenseReference, rows: Int32Array) ->
 class Collection(NamedTuple):
     """Statistics behind a document's score: those of its shard, if there are several, and of the field of each term.
 
-    ``documents`` int64 (V,) is N, ``df`` int64 (V,), ``idf`` float (V,) or None without an IDF, ``average`` is avgdl,
-    None for several fields and for vectors of a model.
+    ``documents`` int64 (V,) is N, ``df`` int64 (V,), ``idf`` float (V,) or None without an IDF, ``average`` float64
+    (V,) is avgdl, None for vectors of a model.
     """
 
     documents: Int64Array
     df: Int64Array
     idf: Float32Array | Float64Array | None
-    average: float | None
+    average: Float64Array | None
 
 
 def collection_of(recipe: Recipe, shard: int = 0) -> Collection:
@@ -140,13 +141,16 @@ def collection_of(recipe: Recipe, shard: int = 0) -> Collection:
         fields = [_collection_of_field(recipe, counts, field) for field in range(counts.fields)]
         idfs = [np.asarray(part.idf, dtype=np.float64) for part in fields if part.idf is not None]
         documents, df = (np.concatenate([part[position] for part in fields]) for position in (0, 1))
-        return Collection(documents, df, np.concatenate(idfs) if idfs else None, None)
+        of_fields = [part.average for part in fields if part.average is not None]
+        return Collection(documents, df, np.concatenate(idfs) if idfs else None, np.concatenate(of_fields))
     if isinstance(recipe.formula, Bm25Formula) and counts is not None:
         statistics = statistics_of(counts, recipe.formula)
         number = np.full(len(statistics.df), statistics.documents)
-        return Collection(number, statistics.df, idf_of(counts, recipe.formula), statistics.average)
+        averages = np.full(len(statistics.df), statistics.average)
+        return Collection(number, statistics.df, idf_of(counts, recipe.formula), averages)
     df, filled = document_frequencies(recipe.documents)
-    average = float(counts.lengths.sum() / max(np.count_nonzero(counts.lengths), 1)) if counts is not None else None
+    mean = counts.lengths.sum() / max(np.count_nonzero(counts.lengths), 1) if counts is not None else None
+    average = None if mean is None else np.full(len(df), mean)
     return Collection(np.full(len(df), filled), df, bm25_idf(df, filled) if isinstance(idf, str) else idf, average)
 
 
@@ -175,6 +179,45 @@ def stored_lengths(recipe: Recipe, rows: Int32Array) -> Int64Array | None:
         return None
     lengths = recipe.counts.lengths[rows]
     return decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
+
+
+def lucene_numbers(reference: SparseReference, collection: Collection, row: int) -> list[dict[str, float]]:
+    """Return the numbers behind a document's score by their names in Lucene's explanations, for each term of a query.
+
+    ``freq`` if the document has the term; of BM25 weights also ``n``, ``N``, ``dl``, ``avgdl``, ``k1``, ``b`` and
+    ``idf``, and of Lucene's ``boost`` and ``tf``. ``collection`` is that of the document's shard.
+    """
+    recipe, rows = reference.recipe, np.array([row], dtype=np.int32)
+    counts, columns = recipe.counts, recipe.queries.row(0)[0].tolist()
+    values = _values_of(recipe.documents if counts is None else counts.documents, rows)
+    numbers = [{"freq": values[column]} if column in values else {} for column in columns]
+    formula = None if counts is None else recipe_formula(replace(recipe, counts=replace(counts, field_weights=None)))
+    if counts is None or formula is None or collection.average is None:
+        return numbers
+    lengths = counts.of_documents(rows).field_lengths()[0]
+    lengths = decoded_lengths()[byte_lengths(lengths)] if formula.byte_lengths else lengths
+    for number, column in zip(numbers, columns, strict=True):
+        number.update(n=float(collection.df[column]), N=float(collection.documents[column]), k1=formula.k1, b=formula.b)
+        number["dl"] = float(lengths[column // counts.terms_per_field])
+        number["avgdl"] = float(collection.average[column])
+        if collection.idf is not None:
+            number["idf"] = float(collection.idf[column])
+    if recipe.mode == "lucene":
+        plain = np.ones(recipe.queries.dimensions, dtype=np.float32)
+        weighing = QueryWeighing(plain, recipe.k1, recipe.b, recipe.k1_plus_1, 1, counts.field_weights)
+        factors = _values_of(reference.weighted.documents, rows, recipe.queries.dimensions)
+        for number, column, boost in zip(numbers, columns, weighing.weigh(recipe.queries).values.tolist(), strict=True):
+            number["boost"] = boost
+            if column in factors:
+                number["tf"] = float(np.float32(1) - np.float32(1) / np.float32(factors[column]))
+    return numbers
+
+
+def _values_of(documents: DocumentRows, rows: Int32Array, dimensions: int | None = None) -> dict[int, float]:
+    """Return a document's values by column; with ``dimensions``, whose columns are repeated for each shard."""
+    columns, values = documents.take(rows).row(0)
+    columns = columns if dimensions is None else columns % dimensions
+    return dict(zip(columns.tolist(), values.tolist(), strict=True))
 
 
 class PairDifference(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, zip_longest
 from pathlib import Path
+from tempfile import mkdtemp
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,8 +38,9 @@ from harness.parity.contributions import (
 from harness.parity.outcome_parity import OutcomeParity, References
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.pipeline.compare import DatasetLike, name_objects
+from harness.pipeline.engine_explanations import beside_engine, explain_scores
 from harness.pipeline.explained_search import ExplainedSearch, refused_change, search_to_explain, stored_result
-from harness.pipeline.run import run_plan
+from harness.pipeline.run import TrialInputs, run_plan
 from harness.pipeline.vectors_and_lists import (
     Hit,
     engine_lists,
@@ -118,6 +120,7 @@ def explain(
         options: ``doc`` names documents in place of the best ``k`` of each backend and the expected ones; ``golden``
             and ``corpus`` as for :func:`harness.check` take the place of ``dataset``, with ``match`` and ``delimiter``;
             ``queries`` (a file), ``split``, ``columns``, ``filter`` and ``cards`` as for :func:`harness.compare`.
+            ``engine_explanation=True`` adds the engine's own explanation.
 
     Returns:
         Ranks, scores and contributions in every backend, and the differences between documents and backends.
@@ -296,6 +299,7 @@ class _Explainer:
         """Return the explanation of the query."""
         search = self.search
         text = search.dataset.queries.texts.take(numbers(np.array([search.row])))[0].as_py()
+        backends = tuple(map(self._add_findings, self._backends()))
         return Explanation(
             dataset=search.dataset.name,
             query_id=search.request.query,
@@ -303,7 +307,7 @@ class _Explainer:
             k=search.request.k,
             documents=self.documents,
             chosen=bool(search.request.doc),
-            backends=tuple(map(self._add_findings, self._backends())),
+            backends=tuple(self._beside_engines(backends)) if search.request.engine_explanation else backends,
             differences=tuple(self._backend_differences()),
             expected=search.explained.expected,
             notes=tuple(self._notes()),
@@ -320,6 +324,23 @@ class _Explainer:
                 yield BackendExplanation(label, "hits", (), note=f"it failed: {failure}")
             else:
                 yield self._hits_only(label) if outcome is None else self._backend(outcome)
+
+    def _beside_engines(self, backends: Iterable[BackendExplanation]) -> Iterator[BackendExplanation]:
+        """Yield the explanation of each backend, with its engine's own if an engine ran."""
+        search, documents = self.search, self.documents
+        executor, work = create_executor(search.plan.request), Path(mkdtemp(prefix="explain-", dir=search.work))
+        inputs = TrialInputs(search.plan, search.dataset, search.cache, work, search.display, executor)
+        trials = {trial.label: trial for trial in search.plan.trials}
+        engines = {outcome.trial.label for outcome in search.outcomes if outcome.record is not None}
+        for backend in backends:
+            if documents and backend.label in engines:
+                references = [exact.reference for exact in self.exact[backend.label].values()]
+                single = references[0] if len(references) == 1 else None
+                reference = single if isinstance(single, SparseReference) else None
+                trees = explain_scores(inputs, trials[backend.label], search.row, documents, executor, work)
+                yield beside_engine(backend, trees, reference)
+            else:
+                yield backend
 
     def _add_findings(self, backend: BackendExplanation) -> BackendExplanation:
         """Return a backend's explanation with a sentence for each document that is expected, or below the best k."""
@@ -403,12 +424,13 @@ class _Explainer:
             if position in column_of:
                 document = table.fill(document, column_of[position])
             documents.append(document)
-        formula, average = recipe_formula(recipe), collection_of(recipe).average if recipe.shards is None else None
+        formula, averages = recipe_formula(recipe), collection_of(recipe).average if recipe.shards is None else None
         facts: dict[str, str | float | int | None] = {"scoring": reference.mode}
         facts |= {"analyzer": terms.analyzer} if (terms := _terms_of(outcome)) is not None else {}
         if formula is not None:
             facts |= {"k1": formula.k1, "b": formula.b, "k1_plus_1": formula.k1_plus_1}
-        facts |= {"average_length": average} if average is not None else {}
+        if averages is not None and len(set(averages.tolist())) == 1:
+            facts["average_length"] = float(averages[0])
         return BackendExplanation(
             label,
             "terms",

@@ -89,16 +89,12 @@ def run_plan(
     few = len(dataset.corpus) <= SMALL_DATASET
     makes_pool = few and pool is None and plan.request.shares_workers
     with WorkerPool(deadline_s=plan.request.deadline) if makes_pool else nullcontext(pool if few else None) as pool:
-        check = CacheCheck(plan.request.verify_cache, plan.request.seed)
         executor = create_executor(plan.request)
-        inputs = _InputFiles(dataset, work)
-        files = inputs.corpus, inputs.queries, inputs.fields
-        encodings = Encodings(cache, dataset, *files, work, display, executor, check, pool)
+        inputs = TrialInputs(plan, dataset, cache, work, display, executor, pool)
         trials = _Trials(
             plan,
             dataset,
             inputs,
-            encodings,
             cache,
             executor,
             StoredTrials(cache, plan, dataset, Identities(executor, work, display, pool=pool)),
@@ -124,10 +120,23 @@ def run_plan(
             raise
 
 
-class _InputFiles:
-    """Documents, queries and candidates as files that workers map; the prepared corpus is used in place."""
+class TrialInputs:
+    """Documents, queries and candidates as files that workers map, and their encodings.
 
-    def __init__(self, dataset: Dataset, work: Path) -> None:
+    The prepared corpus is used in place.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        cache: Cache,
+        work: Path,
+        display: Display,
+        executor: Executor,
+        pool: WorkerPool | None = None,
+    ) -> None:
+        self.plan, self.dataset, self.display = plan, dataset, display
         self.corpus = dataset.corpus.path or work / "corpus.arrow"
         if dataset.corpus.path is None:
             save_table(self.corpus, pa.table({"id": dataset.corpus.ids.values, "text": dataset.corpus.texts}))
@@ -143,6 +152,35 @@ class _InputFiles:
         if dataset.candidates is not None and self.candidates is not None:
             candidate_rows = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
             save_candidates(self.candidates, candidate_rows)
+        check = CacheCheck(plan.request.verify_cache, plan.request.seed)
+        files = self.corpus, self.queries, self.fields
+        self.encodings = Encodings(cache, dataset, *files, work, display, executor, check, pool)
+
+    def job(
+        self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
+    ) -> TrialJob:
+        """Return the job that runs a trial."""
+        folders, filtered = vectors.folders if vectors is not None else (), self.dataset.filtered
+        return TrialJob(
+            engine=card.engine,
+            parameters=trial.parameters,
+            corpus=self.corpus,
+            queries=self.queries,
+            document_vectors=tuple(folder.documents for folder in folders),
+            query_vectors=tuple(folder.queries for folder in folders),
+            dimensions=vectors.dimensions if vectors is not None else 0,
+            index_folder=index_folder,
+            k=self.plan.request.k,
+            repeats=self.plan.request.repeat,
+            warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
+            warm_up_seconds=self.plan.request.warm_up,
+            filters=QueryGroup.all_of(filtered, external=trial.external) if filtered is not None else (),
+            metadata=self.metadata,
+            candidates=self.candidates,
+            term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,
+            content=self.plan.content_of(trial) if trial.external else PLAIN,
+            fields=self.fields if trial.parameters.get(FIELDS) and trial.fields else None,
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -151,8 +189,7 @@ class _Trials:
 
     plan: Plan
     dataset: Dataset
-    inputs: _InputFiles
-    encodings: Encodings
+    inputs: TrialInputs
     cache: Cache
     executor: Executor
     stored: StoredTrials
@@ -214,7 +251,7 @@ class _Trials:
         )
         vectors = None
         if trial.spec.name == "dense":
-            vectors = self.encodings.embeddings.vectors(trial, "dense")
+            vectors = self.inputs.encodings.embeddings.vectors(trial, "dense")
             if vectors.dense is None:
                 raise AssertionError("a dense model without dense vectors")
             reranked_run, reranked = stage.run_with_vectors(trial, run, vectors.dense)
@@ -230,7 +267,7 @@ class _Trials:
             notes.append(f"its times and memory were measured under other conditions: {summarise_differences(differs)}")
         vectors, run, record = None, None, stored.record
         if record is not None:
-            vectors = self.encodings.vectors(trial, weights=_weighed_by_reference(trial))
+            vectors = self.inputs.encodings.vectors(trial, weights=_weighed_by_reference(trial))
             run = checked_run(record, self.dataset)
         self.kept_labels.append(trial.label)
         outcome = Outcome(
@@ -330,7 +367,7 @@ class _Trials:
         vectors = None
         if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the reference's
             weights = taken in ("sparse", "hybrid") or _weighed_by_reference(trial)
-            vectors = self.encodings.vectors(trial, weights=weights, term_texts="terms" in taken.split("+"))
+            vectors = self.inputs.encodings.vectors(trial, weights=weights, term_texts="terms" in taken.split("+"))
         if trial.external and not capabilities.external:
             raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
@@ -343,7 +380,7 @@ class _Trials:
             plan=self.plan,
             dataset=self.dataset,
             job=replace(
-                self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder),
+                self.inputs.job(trial, card, capabilities, vectors if taken != "text" else None, index_folder),
                 release=job_folder / "release" if on_index else None,
             ),
             folder=job_folder,
@@ -430,31 +467,6 @@ class _Trials:
         if job.external or trial.spec.card is None or builds_of(trial, self.plan) > 1:
             return self.executor
         return pool.serving(engine_key(trial.spec.card, trial.parameters))
-
-    def _job(
-        self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
-    ) -> TrialJob:
-        folders, filtered = vectors.folders if vectors is not None else (), self.dataset.filtered
-        return TrialJob(
-            engine=card.engine,
-            parameters=trial.parameters,
-            corpus=self.inputs.corpus,
-            queries=self.inputs.queries,
-            document_vectors=tuple(folder.documents for folder in folders),
-            query_vectors=tuple(folder.queries for folder in folders),
-            dimensions=vectors.dimensions if vectors is not None else 0,
-            index_folder=index_folder,
-            k=self.plan.request.k,
-            repeats=self.plan.request.repeat,
-            warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
-            warm_up_seconds=self.plan.request.warm_up,
-            filters=QueryGroup.all_of(filtered, external=trial.external) if filtered is not None else (),
-            metadata=self.inputs.metadata,
-            candidates=self.inputs.candidates,
-            term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,
-            content=self.plan.content_of(trial) if trial.external else PLAIN,
-            fields=self.inputs.fields if trial.parameters.get(FIELDS) and trial.fields else None,
-        )
 
 
 def warm_up_queries(options: RunOptions, capabilities: Capabilities, queries: int) -> int:

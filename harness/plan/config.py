@@ -969,6 +969,11 @@ class ExplainRequest(Options):
     k: int = replace(
         DEPTH, help="Documents of each backend to explain; without RESULT, also the number to ask for, per query."
     ).default(10)
+    engine_explanation: bool = Option(
+        "Also show the engine's own explanation beside the reference's numbers (Lucene, OpenSearch, Elasticsearch), "
+        "with the first number that differs. The index is built again for it.",
+        COMPARED,
+    ).default(False)
     cards: Path | None = CARDS.default(None)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.engines.interface import ScoreTree
 from harness.results.presenters import presenter
 
 if TYPE_CHECKING:
@@ -86,6 +87,35 @@ class ListScore:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineNumber:
+    """A number of an engine's own explanation beside the reference's, ``exact``; None if that side does not have it.
+
+    ``name`` is Lucene's: ``n`` (df), ``N``, ``freq``, ``dl``, ``avgdl``, ``k1``, ``b``, ``idf``, ``tf``, ``boost``,
+    ``contribution``; or ``score``, without a term. Two that both sides have are compared as float32, counts exactly.
+    """
+
+    term: str
+    name: str
+    exact: float | None
+    engine: float | None
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EngineExplanation:
+    """An engine's own explanation of a document's score.
+
+    ``numbers`` are in the order in which they are compared: the numbers of one term after the other, statistics first,
+    and the score last. They are empty if ``note`` says why the tree is not compared.
+    """
+
+    tree: ScoreTree | None
+    numbers: tuple[EngineNumber, ...] = ()
+    first_difference: EngineNumber | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentScore:
     """Why a document has its rank in one backend.
 
@@ -94,7 +124,7 @@ class DocumentScore:
     terms, ``stored_length`` is the length with which it is scored. ``terms`` and ``of_all_documents`` add up to
     ``exact_score``. ``tokens`` and ``cut`` count the tokens of its text and those that a model did not read, None if
     unknown. ``finding`` is a sentence on a document that is expected, or not among the best: its rank at any depth, and
-    the terms of the query that it lacks.
+    the terms of the query that it lacks. ``engine`` is the engine's own explanation, None unless requested.
     """
 
     document: str
@@ -112,6 +142,7 @@ class DocumentScore:
     vector: VectorScore | None = None
     lists: tuple[ListScore, ...] = ()
     finding: str = ""
+    engine: EngineExplanation | None = None
 
     @property
     def missing_terms(self) -> tuple[str, ...]:
@@ -245,6 +276,19 @@ class Explanation:
                 for part in score.terms
             ],
             ("backend", "document", *names),
+        )
+
+    def engine_numbers(self) -> pd.DataFrame:
+        """Return a row for each backend, document and number of the engine's own explanation."""
+        return _frame(
+            [
+                {"backend": backend.label, "document": score.document, **asdict(number)}
+                for backend in self.backends
+                for score in backend.documents
+                if score.engine is not None
+                for number in score.engine.numbers
+            ],
+            ("backend", "document", *(field.name for field in fields(EngineNumber))),
         )
 
     def steps(self) -> pd.DataFrame:

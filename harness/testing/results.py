@@ -24,6 +24,7 @@ from harness.testing.suite import (
     has_filters,
     has_terms,
     offers,
+    only_for,
     run_if,
     select,
 )
@@ -168,6 +169,22 @@ class ResultContract(Base):
                 self.assert_repeated(
                     _hits_of_query(complete, query), _hits_of_query(mixed, position), f"query {query} in another batch"
                 )
+
+    @only_for(lambda engine: offers(engine, "explain"))
+    def test_explains_the_scores_of_hits(self, tmp_path: Path) -> None:
+        """An explanation of a hit gives its score to the last bit; documents that do not match have none."""
+        sample = self.collection(["", *random_texts(19, 100)], [*random_texts(20, 6, longest=5), "", word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            for query in range(len(sample.queries)):
+                of_query = select(sample.queries, [query])
+                hits = self.search(engine, of_query, len(sample.documents), len(sample.documents))
+                rows = np.arange(len(sample.documents), dtype=np.int32)[::-1].copy()
+                trees = engine.explain(mapped(of_query), rows).trees
+                assert len(trees) == len(rows), f"query {query}: {len(trees)} explanations of {len(rows)} documents"
+                values = {row: tree.value for row, tree in zip(rows.tolist(), trees, strict=True) if tree is not None}
+                assert sorted(values) == sorted(hits.rows.tolist()), f"query {query}: other documents are explained"
+                explained = np.array([values[row] for row in hits.rows.tolist()], dtype=np.float32)
+                assert np.array_equal(explained, hits.scores), f"query {query}: the explained scores are others"
 
     def test_results_speak_of_rows(self, tmp_path: Path) -> None:
         """Each document has its own word: a query for it finds the document's row number at any position."""

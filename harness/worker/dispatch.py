@@ -29,6 +29,7 @@ from harness.worker.jobs import (
     DenseSearchJob,
     EncodeJob,
     EncodingRecord,
+    ExplainJob,
     Identity,
     IdentityJob,
     RerankJob,
@@ -199,6 +200,12 @@ def _search(job: TrialJob, context: _Context) -> object:
     return run_trial(job, context.progress, context.clock, before_open=context.events.before_open, before_close=hold)
 
 
+def _explain(job: ExplainJob, context: _Context) -> object:
+    from harness.worker.trial import explain_scores
+
+    return explain_scores(job, context.progress, context.clock)
+
+
 def _hold_open(job: TrialJob, context: _Context, record: TrialRecord) -> None:
     """Keep a server's index for later clients, and leave them the answers to compare with their own."""
     if job.release is None or not record.engine.is_server:
@@ -236,6 +243,7 @@ _RUNNERS: Mapping[type, Callable[..., object]] = {
     ClientJob: _measure,
     DenseSearchJob: _search_exactly,
     EncodeJob: _encode,
+    ExplainJob: _explain,
     IdentityJob: _identify,
     RerankJob: _rerank,
     SparseSearchJob: _search_exactly,

@@ -331,6 +331,19 @@ class DenseSearchJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainJob:
+    """Build or attach the index of ``trial``, and have its engine explain scores; the result is ``ScoreTrees``.
+
+    ``query`` is the query's row, and ``trial`` has only its filter. ``documents`` are ids; an id that the index lacks
+    is explained by None.
+    """
+
+    trial: TrialJob
+    query: int
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IdentityJob:
     """Request from an engine's class everything, other than its parameters, that decides its hits.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Int32Array, Int64Array, gather, offsets_of
-from harness.engines.interface import EngineInterface, Hits, IndexReport, SearchResult
+from harness.data.types import Ids, Int32Array, Int64Array, gather, offsets_of
+from harness.engines.interface import EngineInterface, Hits, IndexReport, ScoreTree, ScoreTrees, SearchResult
 from harness.engines.mapped_inputs import load_inputs
 from harness.errors import EngineFailureError
 from harness.registry.cards import FIELDS
@@ -23,7 +23,7 @@ from harness.store.cpu_use import SHORTEST_S, CpuReading, OtherProcesses, other_
 from harness.store.record_files import load
 from harness.worker.attach import Ready, add_texts, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
-from harness.worker.jobs import QueryGroup, TrialJob, TrialRecord
+from harness.worker.jobs import ExplainJob, QueryGroup, TrialJob, TrialRecord
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
@@ -78,6 +78,32 @@ def run_trial(
     with closing(engine):
         ready = _open(engine, job, documents, progress, clock, report)
         return _measure(engine, ready, job, queries, candidate_hits, progress, clock, started)
+
+
+def explain_scores(job: ExplainJob, progress: Progress, clock: Clock) -> ScoreTrees:
+    """Index the documents, or attach to the user's index, and return the engine's own explanation of some scores."""
+    trial = job.trial
+    documents, queries = load_both(trial)
+    engine = create_engine(trial)
+    with read_only(engine, trial, progress) if trial.external else nullcontext(), closing(engine):
+        if trial.external:
+            ids = engine.attach(trial.index_folder, progress).ids
+            for group in trial.filters:
+                engine.restrict(group.conditions)
+        else:
+            _open(engine, trial, documents, progress, clock)
+            ids = documents.ids
+        rows = ids.rows_of(Ids.of(job.documents))
+        present = rows >= 0
+        answer = engine.explain(queries.slice(job.query, job.query + 1), rows[present])
+    if not all(tree is None or _is_finite(tree) for tree in answer.trees):
+        raise EngineFailureError("the engine explained a score by a number that is NaN or infinite")
+    trees = iter(answer.trees)
+    return replace(answer, trees=tuple(next(trees, None) if has_row else None for has_row in present.tolist()))
+
+
+def _is_finite(tree: ScoreTree) -> bool:
+    return bool(np.isfinite(tree.value)) and all(map(_is_finite, tree.details))
 
 
 def _open(

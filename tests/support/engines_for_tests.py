@@ -22,7 +22,16 @@ import psutil
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
-from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, SearchResult, Storage
+from harness.engines.interface import (
+    Capabilities,
+    EngineInfo,
+    EngineInterface,
+    IndexReport,
+    ScoreTree,
+    ScoreTrees,
+    SearchResult,
+    Storage,
+)
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 from harness.worker.spawn import MARK_VARIABLE
@@ -413,6 +422,30 @@ class Lingers(BruteForce):
 
     def close(self) -> None:
         threading.Thread(target=time.sleep, args=(600,)).start()
+
+
+class ExplainsItself(BruteForce):
+    """Explains scores in its own words."""
+
+    def explain(self, query: Inputs, rows: np.ndarray) -> ScoreTrees:
+        def tree(row: int) -> ScoreTree:
+            return ScoreTree(1.5, "found by looking", (ScoreTree(float(row), "row"),))
+
+        return ScoreTrees(tuple(map(tree, rows.tolist())))
+
+
+class StumblesOverScores(BruteForce):
+    """Raises an exception when it is to explain scores."""
+
+    def explain(self, query: Inputs, rows: np.ndarray) -> ScoreTrees:
+        raise EngineFailureError("it forgot how it scores", fix="ask another engine")
+
+
+class ExplainsByNaN(BruteForce):
+    """Explains every score as no number."""
+
+    def explain(self, query: Inputs, rows: np.ndarray) -> ScoreTrees:
+        return ScoreTrees(tuple(ScoreTree(float("nan"), "none") for _ in rows))
 
 
 class TossesCoins(BruteForce):

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.inputs import columns_of
+from harness.data.inputs import Inputs, columns_of
 from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, TermCounts
 from harness.engines.base import Documents
 from harness.engines.changeable import Changeable, Changes
-from harness.engines.interface import ExpectedContent, Remains
+from harness.engines.interface import ExpectedContent, Remains, ScoreTrees
 from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine, promises
 from harness.engines.lucene.external_index import require_indexed_term, require_searchable
 from harness.engines.lucene.reader import IndexReader
@@ -180,6 +180,13 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         if not self._with_feedback:
             return super().hits(answer)
         return Hits(np.array(answer.lucene_docids, dtype=np.int32), np.array(answer.scores, dtype=np.float32))
+
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        """Return Lucene's own explanation of scores; none with feedback."""
+        if self._with_feedback:
+            return ScoreTrees(note="Anserini does not explain the query that rm3 or axiom expanded")
+        names = {f"{self._java_field(field.name)}:": f"{field.name}:" for field in self._fields}
+        return ScoreTrees(self.score_trees(query, rows), names or {f"{self.field}:": ""})
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return Lucene's own account of the index."""

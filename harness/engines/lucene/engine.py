@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, text_scalar
+from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
 from harness.engines.external_index import TEXT_FIELDS, foreign_index_errors, source_folder
-from harness.engines.interface import InputKind
+from harness.engines.interface import InputKind, ScoreTree
 from harness.engines.lucene.external_index import READABLE, map_documents, require_intact
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import BackendError, EngineFailureError
@@ -221,6 +222,15 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         with instead, java_errors(doing) if hasattr(self, "bridge") else nullcontext():
             yield
 
+    def score_trees(self, query: Inputs, rows: Int32Array) -> tuple[ScoreTree | None, ...]:
+        """Return Lucene's explanation of each document's score; None for a document that does not match the query."""
+        number_of = {row: number for number, row in enumerate(self.row_of.tolist())}
+        with self.translated(lambda: f"explaining scores of query '{query.ids[0]}'"):
+            (built,) = self.prepare(self.check(query, "query", None), 1)
+            numbers = [None if built is None else number_of.get(row) for row in rows.tolist()]
+            answers = [None if number is None else self.searcher.explain(built, number) for number in numbers]
+            return tuple(None if java is None or not java.isMatch() else _score_tree(java) for java in answers)
+
     # Filters: a field of exact terms for each field of metadata, and clauses that do not score.
 
     def filter(self, conditions: Mapping[str, str]) -> None:
@@ -317,6 +327,11 @@ class RowsEngine(LuceneIndexEngine[Column]):
         """Return the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""
         jar = find_jar(str(parameters["jar"]) or None)
         return {"jar": jar.name, "sha256": steady_digest(jar)}
+
+
+def _score_tree(java: JavaObject) -> ScoreTree:
+    value, description = float(java.getValue().doubleValue()), str(java.getDescription())
+    return ScoreTree(value, description, tuple(map(_score_tree, java.getDetails())))
 
 
 def _metadata_field(name: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
-from harness.data.types import SparseVectors
+from harness.data.types import Int32Array, SparseVectors
 from harness.engines.base import Documents
 from harness.engines.checks import require_sparse
 from harness.engines.external_index import positions_of
-from harness.engines.interface import ExpectedContent
+from harness.engines.interface import ExpectedContent, ScoreTrees
 from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.engines.lucene.external_index import require_indexed_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
@@ -37,7 +38,10 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     exact as long as float32 is. Equal scores are ordered by row ascending.
     """
 
-    capabilities = promises("sparse")
+    capabilities = replace(
+        promises("sparse"),
+        gaps={"test_explains_the_scores_of_hits": "Anserini explains a single term without its impact in the query"},
+    )
     name = "lucene-impact"
     index_field = "impacts"
     search_parameters = frozenset({"heap", "jar", "idf"})
@@ -83,6 +87,13 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         built = self.bridge.queries(self.bridge.index.termQueries(self.field, terms, boosts, starts))
         lengths = np.diff(queries.indptr).tolist()
         return [self.filtered(query) if length else None for query, length in zip(built, lengths, strict=True)]
+
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        """Return Lucene's own explanation of scores."""
+        columns = require_sparse(query, "query").indices.tolist()
+        return ScoreTrees(
+            self.score_trees(query, rows), {f"{self.field}:{self._term(column)}": str(column) for column in columns}
+        )
 
     def require_field(self) -> None:
         """Require a field of terms and their frequencies."""

@@ -6,7 +6,7 @@ analyzer: it gets the text of the query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,16 @@ from harness.engines.base import ClientEngine, Documents, External, ExternalInde
 from harness.engines.changeable import Changeable, Changes, DroppedContents
 from harness.engines.checks import require_terms, require_texts
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent, Placement, Remains, Storage
+from harness.engines.interface import (
+    Capabilities,
+    EngineInfo,
+    ExpectedContent,
+    Placement,
+    Remains,
+    ScoreTree,
+    ScoreTrees,
+    Storage,
+)
 from harness.engines.opensearch.conditions import clauses_of
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, address_of, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
@@ -96,6 +105,11 @@ class OpenSearchEngine(
         self._searched = {field.name if parameters["external"] else text_field(field.name): field for field in fields}
         """The searched fields of the index, by their names there; empty if a single field is searched."""
         self._filters: list[Mapping[str, Any]] = []
+
+    @property
+    def _field(self) -> str:
+        """Name of the only searched field."""
+        return str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
@@ -236,11 +250,10 @@ class OpenSearchEngine(
                 "search requests (its setting max_result_window)",
                 fix=f"take --k {self._index.window}, or raise index.max_result_window on the server",
             )
-        field = str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
         weighted = [f"{name}^{field.weight:.9g}" for name, field in self._searched.items()]
         bodies = []
         for text in queries.to_pylist():
-            query: Mapping[str, Any] = {"match": {field: {"query": text}}}
+            query: Mapping[str, Any] = {"match": {self._field: {"query": text}}}
             if weighted:
                 query = {"multi_match": {"query": text, "type": "most_fields", "fields": weighted}}
             if self._filters:
@@ -255,6 +268,10 @@ class OpenSearchEngine(
 
     def columns(self, answer: bytes) -> tuple[Int32Array, Float32Array]:
         """Return rows and scores of an answer; raises EngineFailureError if some shards did not answer."""
+        hits = self._hits(answer)
+        return self._rows(hits), np.fromiter((hit["_score"] for hit in hits), dtype=np.float32, count=len(hits))
+
+    def _hits(self, answer: bytes) -> list[Mapping[str, Any]]:
         content = orjson.loads(answer)
         shards = content["_shards"]
         if content["timed_out"] or shards["failed"]:
@@ -263,12 +280,26 @@ class OpenSearchEngine(
                 f"{', in time' if content['timed_out'] else ''}",
                 fix="the server's log says why",
             )
-        hits = content["hits"]["hits"]
+        hits: list[Mapping[str, Any]] = content["hits"]["hits"]
+        return hits
+
+    def _rows(self, hits: Sequence[Mapping[str, Any]]) -> Int32Array:
         if self.parameters["external"]:
-            rows = self._documents.rows(hit["_id"] for hit in hits)
-        else:
-            rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
-        return rows, np.fromiter((hit["_score"] for hit in hits), dtype=np.float32, count=len(hits))
+            return self._documents.rows(hit["_id"] for hit in hits)
+        return np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
+
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        """Return the server's own explanation of scores, of the same search, whose other hits are left out."""
+        names = {f"{name}:": f"{field.name}:" for name, field in self._searched.items()} or {f"{self._field}:": ""}
+        keys = self._documents.keys(rows) if self.parameters["external"] else [str(row) for row in rows.tolist()]
+        with self.translated(lambda: f"explaining scores of query '{query.ids[0]}'"):
+            (body,) = self.prepare(self.check(query, "query", None), max(len(keys), 1))
+            if body is None:
+                return ScoreTrees((None,) * len(keys), names)
+            only: dict[str, Any] = {"explain": True, "post_filter": {"ids": {"values": keys}}}
+            hits = self._hits(self._index.search(orjson.dumps(orjson.loads(body) | only)))
+            trees = {row: _score_tree(hit["_explanation"]) for row, hit in zip(self._rows(hits), hits, strict=True)}
+        return ScoreTrees(tuple(map(trees.get, rows.tolist())), names)
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by exact terms, in clauses that do not score."""
@@ -307,6 +338,12 @@ class OpenSearchEngine(
         fields, analyzers = ", ".join(documents.fields), ", ".join(dict.fromkeys(documents.analyzers))
         subject = "field" if len(documents.fields) == 1 else "fields"
         return f"the index makes terms of the {subject} '{fields}' by its own analyzer ('{analyzers}')"
+
+
+def _score_tree(content: Mapping[str, Any]) -> ScoreTree:
+    return ScoreTree(
+        float(content["value"]), str(content["description"]), tuple(map(_score_tree, content.get("details", ())))
+    )
 
 
 class ElasticsearchEngine(OpenSearchEngine):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from harness.document.cells import ABSENT, number, text
-from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table
+from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table, Tone
+from harness.engines.interface import ScoreTree
 from harness.results.explanation import (
     Amount,
     BackendExplanation,
     DocumentScore,
+    EngineExplanation,
+    EngineNumber,
     Explanation,
     TermContribution,
     VectorScore,
@@ -55,6 +60,11 @@ def _backend(backend: BackendExplanation, *, chosen: bool) -> Iterator[Block]:
         for document in backend.documents:
             if document.terms:
                 yield _terms(backend, document, detail=not chosen)
+    if any(document.engine is not None for document in backend.documents):
+        yield _engine(backend)
+        for document in backend.documents:
+            if document.engine is not None and document.engine.tree is not None:
+                yield _engine_numbers(backend, document, document.engine, detail=not chosen)
     if backend.differences:
         yield _document_differences(backend, detail=not chosen)
 
@@ -199,6 +209,80 @@ def _term(part: TermContribution) -> list[Cell]:
         text(_score(part.idf)),
         text(_score(part.contribution)),
     ]
+
+
+def _engine(backend: BackendExplanation) -> Table:
+    """Tabulate the first difference of each of the engine's own explanations."""
+    rows = []
+    for document in backend.documents:
+        if (engine := document.engine) is None:
+            continue
+        first = engine.first_difference
+        difference = "none" if engine.numbers else ""
+        if first is not None:
+            difference = f"{_number_name(first)}: {_digits(first.engine)}, in the reference {_digits(first.exact)}"
+        rows.append(
+            [
+                text(document.document),
+                text(ABSENT if engine.tree is None else _digits(engine.tree.value)),
+                text("; ".join(filter(None, (difference, engine.note)))),
+            ]
+        )
+    columns = [
+        Column("document", numeric=False, unfolded=True),
+        Column("score"),
+        Column("first number that differs", numeric=False, folds=True),
+    ]
+    return Table(f"The engine's own explanation in {backend.label}", columns, rows)
+
+
+def _engine_numbers(
+    backend: BackendExplanation, document: DocumentScore, engine: EngineExplanation, *, detail: bool
+) -> Table:
+    """Tabulate the numbers of an engine's own explanation beside the reference's, or its tree if it is not compared."""
+    title = f"The engine's own explanation of {document.document} in {backend.label}"
+    if not engine.numbers:
+        columns = [Column("value"), Column("explanation", numeric=False)]
+        return Table(title, columns, list(_tree_rows(engine.tree)), [engine.note], detail=detail)
+    columns = [
+        Column("term", numeric=False),
+        Column("number", numeric=False),
+        Column("reference"),
+        Column("engine"),
+    ]
+    rows = [
+        [
+            text(number.term),
+            text(number.name),
+            text(_digits(number.exact)),
+            Cell(_digits(number.engine), "≠" if number == engine.first_difference else "", tone=_tone(number)),
+        ]
+        for number in engine.numbers
+    ]
+    legend = ["≠ the first number that differs"] if engine.first_difference is not None else ["no number differs"]
+    return Table(title, columns, rows, [*legend, *([engine.note] if engine.note else [])], detail=detail)
+
+
+def _tone(number: EngineNumber) -> Tone:
+    return "bad" if number.differs else "plain"
+
+
+def _tree_rows(tree: ScoreTree | None, depth: int = 0) -> Iterator[list[Cell]]:
+    if tree is not None:
+        yield [text(_digits(tree.value)), text("\u00a0\u00a0" * depth + tree.description)]
+        for part in tree.details:
+            yield from _tree_rows(part, depth + 1)
+
+
+def _number_name(number: EngineNumber) -> str:
+    return f"{number.name} of {number.term}" if number.term else number.name
+
+
+def _digits(value: float | None) -> str:
+    """Return a number with the digits that tell its float32 from others, a larger whole number with all of its own."""
+    if value is None:
+        return ABSENT
+    return f"{value:.0f}" if value.is_integer() else f"{float(str(np.float32(value))):.9g}"
 
 
 def _document_differences(backend: BackendExplanation, *, detail: bool) -> Table:

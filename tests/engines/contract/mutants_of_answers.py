@@ -12,9 +12,10 @@ from contract_kills import breaks, sparse_of
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.engines.interface import IndexReport, SearchResult
+from harness.data.types import Int32Array
+from harness.engines.interface import IndexReport, ScoreTree, ScoreTrees, SearchResult
 from harness.errors import BackendError, RejectedInputError
-from harness.testing import Bm25, ExpectedScores
+from harness.testing import Bm25, ExpectedScores, StepClock
 from harness.testing.expected import SparseSample, bm25_idf, bm25_scores, sparse_scores
 
 
@@ -298,3 +299,40 @@ class TakesOtherIds(FakeSparse):
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         self.ids = documents.ids
         return super().index(documents, progress, clock)
+
+
+class Explains(FakeText):
+    """Explains scores: a tree of a single number for each document that matches."""
+
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        hits = self.search(query, len(self.texts), StepClock())
+        score_of = dict(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True))
+        return ScoreTrees(tuple(ScoreTree(score_of[row], "BM25") if row in score_of else None for row in rows.tolist()))
+
+
+EXPLAINS = "test_explains_the_scores_of_hits"
+
+
+@breaks(EXPLAINS)
+class ExplainsRoundedScores(Explains):
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        trees = super().explain(query, rows).trees
+        return ScoreTrees(tuple(None if tree is None else replace(tree, value=round(tree.value, 5)) for tree in trees))
+
+
+@breaks(EXPLAINS)
+class ExplainsInItsOwnOrder(Explains):
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        return super().explain(query, np.sort(rows))
+
+
+@breaks(EXPLAINS)
+class ExplainsHitsAlone(Explains):
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        return ScoreTrees(tuple(tree for tree in super().explain(query, rows).trees if tree is not None))
+
+
+@breaks(EXPLAINS)
+class ExplainsEverything(Explains):
+    def explain(self, query: Inputs, rows: Int32Array) -> ScoreTrees:
+        return ScoreTrees(tuple(tree or ScoreTree(0.0, "no match") for tree in super().explain(query, rows).trees))

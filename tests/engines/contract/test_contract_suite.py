@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from contract_fakes import FakeDense, FakeGraph, FakeSparse, FakeText
 from contract_kills import MUTANTS
-from mutants_of_answers import Answers
+from mutants_of_answers import Answers, Explains
 from mutants_of_external import FakeExternal
 from mutants_of_guards import GuardedSparse
 
@@ -31,7 +31,7 @@ pytest_plugins = ["pytester"]
 TESTS = sorted(name for name in dir(EngineContract) if name.startswith("test_"))
 DEFECTS = (Exception, pytest.fail.Exception)
 CORRECT = {
-    FakeDense, FakeExternal, FakeGraph, FakeSparse, FakeText, GuardedSparse, mutants_of_changes.Right,
+    Explains, FakeDense, FakeExternal, FakeGraph, FakeSparse, FakeText, GuardedSparse, mutants_of_changes.Right,
     mutants_of_changes.Scanning, mutants_of_fields.FakeFields,
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 import pytest
 from engine_faults import FaultsOfAServer
+from explained_engines import require_agreement, write_rooms
 from external_filters import OF_TYPED, TYPED, checked, in_container, require_filtered
 from external_matches import CHUNKS, require_matches
 from search_indexes import FIELD, has_legacy_similarity, index_names, write_index
@@ -166,6 +167,20 @@ class ServerTests:
             assert trial.parity is not None
             assert trial.parity.mode == "lucene"
             assert trial.parity.bit_equal == trial.parity.queries == 64
+
+    def test_explanations_have_every_number_of_the_reference(self, tmp_path: Path) -> None:
+        """Statistics of one shard or of all, one text and fields, with a filter."""
+        backends = [
+            f"one={self.backend}:k1=1.2;b=0.75",
+            f"two={self.backend}:shards=2",
+            f"global={self.backend}:fields=title^3+text^0.7;shards=2;search_type=dfs_query_then_fetch",
+        ]
+        rooms, before = str(write_rooms(tmp_path / "rooms")), index_names(self.server)
+        explanation = harness.explain(
+            query="q1", dataset=rooms, backends=backends, filter=["room=shed"], engine_explanation=True
+        )
+        require_agreement(explanation, documents=3)
+        assert index_names(self.server) == before
 
     def test_fields_of_an_external_index_are_added_with_their_weights(self, tmp_path: Path) -> None:
         texts = {"x": ("a", "b c"), "y": ("b", "a a"), "z": ("c", "a b")}
