@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from harness.pipeline.evaluate import audit, evaluate
     from harness.pipeline.explain import explain
     from harness.pipeline.label_agreement import agreement
-    from harness.pipeline.model_labels import grade_documents
     from harness.pipeline.regress.regression import Regression
     from harness.pipeline.regress.run_regress import diff, regress
     from harness.pipeline.verify import verify
     from harness.report.judging import judge
+    from harness.report.model_labels import grade_documents
     from harness.results.comparison import Comparison
     from harness.results.presenters import Presenter
 
@@ -65,7 +65,7 @@ _HOMES = {
     "diff": "harness.pipeline.regress.run_regress",
     "evaluate": "harness.pipeline.evaluate",
     "explain": "harness.pipeline.explain",
-    "grade_documents": "harness.pipeline.model_labels",
+    "grade_documents": "harness.report.model_labels",
     "judge": "harness.report.judging",
     "regress": "harness.pipeline.regress.run_regress",
     "verify": "harness.pipeline.verify",

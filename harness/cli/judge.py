@@ -34,7 +34,7 @@ def judge(request: JudgeRequest, output: JudgeOutput) -> None:
         result = request.result if len(request.agreement) == 2 else None
         write_report(agreement(first, second, result=result), output.format, verbose=output.verbose)
     elif request.model is not None:
-        from harness.pipeline.model_labels import grade_result
+        from harness.report.model_labels import grade_result
 
         with progress_display() as display:
             labels = grade_result(request, display)
@@ -79,7 +79,8 @@ def _refuse_contradictions(request: JudgeRequest) -> None:
     if len(request.agreement) > 2 or (request.agreement and request.model is not None):
         raise UsageError("--agreement compares two files of labels", fix="write --agreement a.jsonl b.jsonl")
     for_model = {"--prompt": request.prompt, "--max-calls": request.max_calls, "--write-labels": request.write_labels}
-    for_page = {"--page": request.page, "--metric": request.metric, "--write-golden": request.write_golden}
+    for_page = {"--page": request.page, "--write-golden": request.write_golden}
+    for_page |= {"--metric": request.metric} if request.agreement else {}
     is_page = request.model is None and not request.agreement
     without_effect = [flag for flag, value in (for_model if is_page else for_page).items() if value is not None]
     if without_effect:

@@ -81,13 +81,13 @@ def judging_page(request: JudgeRequest) -> JudgingPage:
     """Make the page as :func:`judge` does, but store nothing."""
     result = read_result(request.result, request.cards)
     made_by, explorers = explorers_of(result, keep_text=True)
-    report = result.report
+    explorers, report = by_people(explorers), result.report
     for explorer in explorers:
         if explorer.unjudgeable:
             raise UsageError(explorer.unjudgeable, fix="check each corpus separately")
     if request.labels is not None:
         explorers = _labelled(explorers, request.labels, report)
-    pool = judging_pool(explorers, _rules(request, report, explorers))
+    pool = judging_pool(explorers, pool_rules(request, report, explorers))
     if not pool.queries:
         raise UsageError(
             f"all {counted(pool.pooled, 'document')} among the first {request.depth} hits are judged",
@@ -105,7 +105,12 @@ def judging_page(request: JudgeRequest) -> JudgingPage:
     return JudgingPage(render_judging(content, facts), pool)
 
 
-def _rules(request: JudgeRequest, report: Result, explorers: Sequence[Explorer]) -> PoolRules:
+def by_people(explorers: Sequence[Explorer]) -> list[Explorer]:
+    """Return the rankings with people's judgments alone: documents that only a model labelled are not judged."""
+    return [replace(one, qrels=None if one.qrels is None else one.qrels.by_people) for one in explorers]
+
+
+def pool_rules(request: JudgeRequest, report: Result, explorers: Sequence[Explorer]) -> PoolRules:
     """Return how documents are chosen; raises as :func:`harness.metrics.parse_metric` for an unknown metric."""
     resolved = report.plan.resolved
     rules = PoolRules(request.depth, request.budget, request.seed, TieRule(str(resolved.get("ties", "trec_eval"))))

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,28 @@ _REFUSALS = (400, 413, 422)
 _TRIES = 3
 """Pairs that may be refused before any was graded."""
 _GRADE = re.compile(r'\{\s*"grade"\s*:\s*([0-3])\s*\}')
-_GAP = r"[^.!?\n]{0,40}"
-_ADDRESSES_JUDGE = re.compile(
-    r'"grade"\s*:'
-    rf"|\b(?:ignore|disregard|forget|override)\b{_GAP}\b(?:instructions?|prompts?|rules|everything above)\b"
-    r"|\b(?:rate|grade|score|mark|label|judge)\s+(?:this|it|me|the\s+(?:passage|document|text|above))\b"
-    rf"{_GAP}\b(?:[0-3]|three|highest|best|perfect|maximum|relevant)\b"
-    rf"|\b(?:answer|respond|reply|output|return|give|assign)\b{_GAP}\b(?:grade|rating|score)\b{_GAP}\b(?:[0-3]|three)\b",
-    re.IGNORECASE,
-)
+_ORDERS = Path(__file__).parent / "orders_to_judges.txt"
+_GAP = r"[^.!?。]{0,40}?"
+_TOP = "highest|best|perfect|maximum|full|top"
+
+
+@cache
+def _orders() -> re.Pattern[str]:
+    """Return the orders to judges that are known, as one pattern."""
+    lines = (line for line in _ORDERS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
+    pattern = "|".join(lines).replace("GAP", _GAP).replace("TOP", _TOP)
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+
+
+def addresses_judge(text: str) -> bool:
+    """Return whether a text gives orders to a judge, or has the form of an answer, in wordings that are known.
+
+    Wide and invisible characters are read as plain ones. Other wordings and other languages are not recognised.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    return _orders().search(text) is not None
 
 
 class MissingReason(StrEnum):
@@ -108,7 +122,7 @@ class Grader(Judge):
             self.close()
 
     def _grade(self, query: str, document: str, scores: ScoreCache, earlier: Sequence[Outcome]) -> Outcome:
-        if _ADDRESSES_JUDGE.search(unicodedata.normalize("NFKC", self._cut(document))):
+        if addresses_judge(self._cut(document)):
             return MissingReason.ADDRESSES_JUDGE
 
         def request(_: Sequence[int], made: dict[int, StoredScore]) -> None:

@@ -69,6 +69,21 @@ def judging_pool(explorers: Sequence[Explorer], rules: PoolRules) -> JudgingPool
     itself, would move its query; with one ranking, those that would move its value most. The query with the most
     decisive document comes first. The documents of each query are in an order that depends only on the seed.
     """
+    ordered, scored, pooled, judged = _order(explorers, rules)
+    chosen = ordered[: rules.budget]
+    queries = _group_by_query(chosen, rules.seed)
+    return JudgingPool(queries, pooled, judged, _settled(scored, ordered, chosen, queries, rules))
+
+
+def decisive_pairs(explorers: Sequence[Explorer], rules: PoolRules) -> list[tuple[str, str, str]]:
+    """Return dataset, query and document of all unjudged first hits, in the order of :func:`judging_pool`."""
+    return [(explorers[one.dataset].dataset, one.query, one.document) for one in _order(explorers, rules)[0]]
+
+
+def _order(
+    explorers: Sequence[Explorer], rules: PoolRules
+) -> tuple[list[_Candidate], list[_Rescoring | None], int, int]:
+    """Return the unjudged documents, the most decisive first, rankings to score again, and both counts of a pool."""
     candidates: list[_Candidate] = []
     scored: list[_Rescoring | None] = []
     pooled = judged = 0
@@ -84,10 +99,7 @@ def judging_pool(explorers: Sequence[Explorer], rules: PoolRules) -> JudgingPool
             rescoring.add_swings(of_dataset)
         scored.append(rescoring)
         candidates += of_dataset
-    ordered = sorted(candidates, key=lambda one: (-one.swing, one.rank))
-    chosen = ordered[: rules.budget]
-    queries = _group_by_query(chosen, rules.seed)
-    return JudgingPool(queries, pooled, judged, _settled(scored, ordered, chosen, queries, rules))
+    return sorted(candidates, key=lambda one: (-one.swing, one.rank)), scored, pooled, judged
 
 
 def _first_hits(explorer: Explorer, depth: int) -> dict[str, dict[str, int]]:

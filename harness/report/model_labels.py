@@ -18,6 +18,7 @@ from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import text_digest
 from harness.errors import ResultError, UsageError
 from harness.pipeline.label_agreement import Pair, compare_grades
+from harness.pipeline.read_result import read_result
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.pipeline.regress.regression import documents_of_side
 from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
@@ -26,6 +27,9 @@ from harness.plan.config import JudgeRequest
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
+from harness.report.judging import by_people, pool_rules
+from harness.report.presenting import explorers_of
+from harness.report.rankings.judging_pool import decisive_pairs
 from harness.rerank.grading import PROMPT, Grader, MissingReason
 from harness.results.judge_results import ModelLabels, UnjudgedPair
 from harness.results.snapshot import ResultSnapshot
@@ -112,7 +116,7 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
     pool = [choice for side in sides for choice in _pool(side, request, labels.get(side.report.dataset.name, ()))]
     if not pool:
         raise UsageError(f"'{request.result}' has no hits to judge", fix="name the folder of a result, with its runs")
-    chosen = choose(pool, request.budget, request.seed)
+    chosen = choose(pool, _positions(request, pool), request.budget, request.seed)
     visible_display = display if display is not None else SilentDisplay()
     outcomes = grader.grade_all(
         [(one.query, one.document) for one in chosen], Cache(), visible_display.section(grader.model)
@@ -160,16 +164,26 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
     )  # fmt: skip
 
 
-def choose(pool: Sequence[_Choice], budget: int, seed: int) -> list[_Choice]:
-    """Return the documents to grade: a sample of those that people judged, at most 50, then the highest unjudged ones.
+def choose(pool: Sequence[_Choice], positions: Mapping[Pair, int], budget: int, seed: int) -> list[_Choice]:
+    """Return the documents to grade: a sample of those that people judged, at most 50, then the most decisive others.
 
-    The first measure the agreement; of the others, the first hits of all queries come before the second.
+    The first measure the agreement; the others come in the order of their ``positions``, then of their ranks.
     """
     judged = [one for one in pool if one.human is not None]
     sample = np.sort(np.random.default_rng(seed).permutation(len(judged))[: min(ENOUGH, budget)])
     chosen = [judged[position] for position in sample.tolist()]
-    unjudged = sorted((one for one in pool if one.human is None), key=lambda one: one.rank)
+    unjudged = [one for one in pool if one.human is None]
+    unjudged.sort(key=lambda one: (positions.get(one.pair, len(positions)), one.rank))
     return chosen + unjudged[: budget - len(chosen)]
+
+
+def _positions(request: JudgeRequest, pool: Sequence[_Choice]) -> dict[Pair, int]:
+    """Return the position of each unjudged pair in the order of the page on which people judge."""
+    result = read_result(request.result, request.cards)
+    explorers = by_people(explorers_of(result, keep_text=True)[1])
+    pairs = decisive_pairs(explorers, pool_rules(request, result.report, explorers))
+    only = pool[0].pair[0]  # explorers of a check name no dataset
+    return {(dataset or only, query, document): number for number, (dataset, query, document) in enumerate(pairs)}
 
 
 def _grader(request: JudgeRequest, model: str) -> Grader:
@@ -207,7 +221,7 @@ def _pool(side: ResultSnapshot, request: JudgeRequest, labels: Sequence[Label]) 
         raise UsageError(f"the result on '{name}' holds no texts of queries", fix="make it again without --no-text")
     settled = settle([label for label in labels if label.model is None], documents_of_result.corpus)
     human = dict(settled.grades)
-    for query, grades in (grades_of(side.qrels) if side.qrels is not None else {}).items():
+    for query, grades in (grades_of(side.qrels.by_people) if side.qrels is not None else {}).items():
         human |= {(query, document): grade for document, grade in grades.items()}
     return [
         _Choice((name, query, document), side.texts[query], texts[document], human.get((query, document)), rank)
