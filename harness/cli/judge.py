@@ -79,8 +79,8 @@ def _refuse_contradictions(request: JudgeRequest) -> None:
     if len(request.agreement) > 2 or (request.agreement and request.model is not None):
         raise UsageError("--agreement compares two files of labels", fix="write --agreement a.jsonl b.jsonl")
     for_model = {"--prompt": request.prompt, "--max-calls": request.max_calls, "--write-labels": request.write_labels}
-    for_page = {"--page": request.page, "--write-golden": request.write_golden}
-    for_page |= {"--metric": request.metric} if request.agreement else {}
+    metric = request.metric if request.agreement else None
+    for_page = {"--page": request.page, "--write-golden": request.write_golden, "--metric": metric}
     is_page = request.model is None and not request.agreement
     without_effect = [flag for flag, value in (for_model if is_page else for_page).items() if value is not None]
     if without_effect:

@@ -150,6 +150,33 @@ def test_the_step_compares_a_check_with_a_baseline(action: dict[str, Any], tmp_p
     assert "csr:analyzer=whitespace against the baseline" in Path(outputs["junit"]).read_text(encoding="utf-8")
 
 
+def test_the_step_passes_files_of_labels_and_no_gate_counts_a_models(action: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    texts = {"a": "red apple", "b": "green apple", "c": "blue car"}
+    (folder / "chunks.jsonl").write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in texts.items()))
+    line = {"id": "q", "question": "apple", "expected_relevant_doc_ids": ["a"]}
+    (folder / "golden.jsonl").write_text(json.dumps(line) + "\n")
+    for name, doc, fields in (("anna's labels", "b", {"by": "anna"}), ("model", "c", {"by": "m", "model": "m-1"})):
+        label = {"query_id": "q", "doc_id": doc, "grade": 1, **fields}
+        (folder / f"{name}.jsonl").write_text(json.dumps(label) + "\n")
+    inputs = {"HARNESS_LABELS": "anna's labels.jsonl\nmodel.jsonl\n"}
+    arguments = ["golden.jsonl", "--corpus=chunks.jsonl", "--k=3", *COMMAND]
+
+    def recall(*more: str) -> tuple[int, str, float]:
+        (folder / "output").unlink(missing_ok=True)
+        code, outputs, said = run_step(action, folder, HARNESS_ARGUMENTS="\n".join([*arguments, *more]), **inputs)
+        report = json.loads(Path(outputs["report"], "report.json").read_text())
+        assert (report["datasets"][0]["model_labels"] is None) == ("left out: a gate" in said), said
+        header = "1 of 3 judgments by a model, not by a person (m-1, prompt unknown)"
+        assert (header in Path(outputs["comment"]).read_text()) == (report["datasets"][0]["model_labels"] is not None)
+        return code, outputs["verdict"], report["trials"][0]["metrics"]["Recall@3"]["mean"]
+
+    assert recall() == (0, "passed", pytest.approx(2 / 3))
+    assert recall("--require=Recall@3>=0.9") == (0, "passed", 1.0)
+    assert recall("--require=Recall@3>=0.9", "--count-model-labels") == (1, "failed", pytest.approx(2 / 3))
+
+
 @pytest.mark.parametrize(
     ("gate", "code", "verdict"),
     [
