@@ -31,7 +31,7 @@ help:
 	@echo 'make demo    compare $(BACKENDS) on the bundled CACM collection; a report at the end'
 	@echo 'make test    every check and every test, and what was skipped and why'
 	@echo 'make quick   the same checks, and the unit tests, in about a minute'
-	@echo 'make fuzz    new generated input for every reader, for FUZZ_SECONDS (600)'
+	@echo 'make fuzz    new generated input for every reader and property, for FUZZ_SECONDS (600)'
 	@echo 'make check   formatting, lint and types'
 	@echo 'make bench   the measurements of benchmarks/, beside the peers they name'
 	@echo 'make java    compile the Java sources again (javac 17 or newer)'
@@ -59,7 +59,7 @@ unit: $(VENV)/.installed-all,test
 fuzz: export HARNESS_FUZZ := random
 fuzz: $(VENV)/.installed-all,test
 	@end=$$(($$(date +%s) + $(FUZZ_SECONDS))); while [ "$$(date +%s)" -lt "$$end" ]; do \
-		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/fuzz || exit; \
+		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m '(hypothesis or fuzz) and not network' $(TESTS) || exit; \
 	done
 
 check: $(VENV)/.installed-all,test

@@ -15,12 +15,12 @@ from typing import Any
 
 import hypothesis
 import pytest
+from example_counts import examples
 
 # the first example may compile a kernel, and machines are shared: what is slow is measured in benchmarks/
 hypothesis.settings.register_profile(
-    "shared machine", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "shared machine", deadline=None, max_examples=examples(50), suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("shared machine"), max_examples=10)
 hypothesis.settings.load_profile("shared machine")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -119,10 +119,11 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def warm_workers() -> Iterator[None]:
+def warm_workers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Make workers of comparisons in this process copies of a process that has imported what they need.
 
-    Not for what is said of memory: what a warm worker needs for a small index is too little to be seen.
+    In files with models it has imported sentence-transformers too. Not for what is said of memory: what a warm worker
+    needs for a small index is too little to be seen.
     """
     from warm_process import WARM
     from warm_workers import worker_starter
@@ -131,7 +132,8 @@ def warm_workers() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         if WARM:
-            patch.setattr(spawn, "start_worker", worker_starter())
+            models = OF_MODELS & _slow_libraries(request.path)
+            patch.setattr(spawn, "start_worker", worker_starter(*(["sentence_transformers"] if models else [])))
         yield
 
 
@@ -140,8 +142,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
     And what Python compiles is kept, or each of the many processes compiles the same modules again.
     """
-    if config.option.markexpr == "unit":
-        hypothesis.settings.load_profile("quick")
     if config.getoption("--update-proven"):
         os.environ["HARNESS_UPDATE_PROVEN"] = "1"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -175,8 +175,12 @@ def _is_unit(path: Path) -> bool:
     tests = REPOSITORY / "tests"
     if not path.is_relative_to(tests) or path.relative_to(tests).parts[0] in WITH_ENGINES:
         return False
-    text = path.read_text(encoding="utf-8")
-    return SLOW.search(text) is None and STARTS.search(text) is None
+    return not _slow_libraries(path) and STARTS.search(path.read_text(encoding="utf-8")) is None
+
+
+@functools.cache
+def _slow_libraries(path: Path) -> frozenset[str]:
+    return frozenset(SLOW.findall(path.read_text(encoding="utf-8")))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -191,15 +195,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, files with the same slow library go to the same process."""
+    """With `--dist loadfile`, files with the same slow library go to the same process, and those with the browser."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    @functools.cache
     def library_or(file: str) -> str:
-        libraries = SLOW.findall((config.rootpath / file).read_text(encoding="utf-8"))
-        return "models" if OF_MODELS & set(libraries) else next(iter(libraries), file)
+        if file.startswith("tests/browser/"):
+            return "browser"
+        libraries = _slow_libraries(config.rootpath / file)
+        return "models" if OF_MODELS & libraries else min(libraries, default=file)
 
     class ByLibrary(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -1,7 +1,8 @@
-"""One Chromium for each file of tests: Debian's, or another that is installed. Playwright drives it and brings none."""
+"""One Chromium for all tests: Debian's, or another that is installed. Playwright drives it and brings none."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -18,25 +19,48 @@ WITHOUT_GRAPHICS = ["--disable-gpu", "--disable-software-rasterizer"]
 """No process that plays a graphics card by computing: what is drawn is the same."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+_running = ExitStack()
+"""Stops Chromium, if it runs: see `pytest_runtest_teardown`."""
+
+
+@functools.cache
+def _start() -> Browser:
     named = os.environ.get("HARNESS_CHROMIUM")
     found = named or next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium is installed (apt-get install chromium, or set HARNESS_CHROMIUM)")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=WITHOUT_GRAPHICS)
-        yield running
-        running.close()
+    playwright = _running.enter_context(sync_playwright())
+    running = playwright.chromium.launch(executable_path=found, args=WITHOUT_GRAPHICS)
+    _running.callback(running.close)
+    return running
 
 
-@pytest.fixture(scope="module")
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Stop Chromium after the last test of this folder: while Playwright runs, asyncio runs nothing else."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        _running.close()
+        _start.cache_clear()
+        _tab.cache_clear()
+
+
+@pytest.fixture
+def browser() -> Browser:
+    return _start()
+
+
+@functools.cache
+def _tab() -> Page:
+    return _start().new_page()
+
+
+@pytest.fixture
 def tab(browser: Browser) -> Page:
     """A tab for the pages without options of their own: a new one, which is a process, costs as much as the page.
 
     The page stores nothing in the browser, so that pages know nothing of one another.
     """
-    return browser.new_page()
+    return _tab()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -51,7 +51,6 @@ def test_of_equal_means_the_first_is_chosen_and_rounding_is_no_difference() -> N
     assert choose(np.array([[-0.3, -0.1], [-0.2, -0.1]])) == 1
 
 
-@settings(max_examples=50)
 @given(st.data())
 def test_no_query_is_in_a_figure_that_it_helped_to_choose(data: st.DataObject) -> None:
     queries, candidates = data.draw(st.integers(4, 24)), data.draw(st.integers(1, 5))

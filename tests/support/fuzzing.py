@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import lzma
-import os
 import zipfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from example_counts import AT_RANDOM
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -24,14 +24,11 @@ from pyarrow import parquet
 
 from harness.errors import HarnessError
 
-AT_RANDOM = os.environ.get("HARNESS_FUZZ") == "random"
-"""Whether new examples are tried, as `make fuzz` does, and not the same ones each time."""
-_EXAMPLES = 300 if AT_RANDOM else 40
 fuzz = settings(
     derandomize=not AT_RANDOM,
     database=None,
     deadline=None,
-    max_examples=_EXAMPLES,
+    max_examples=300 if AT_RANDOM else 25,
     suppress_health_check=list(HealthCheck),
 )
 """Settings of every generator."""

@@ -67,6 +67,14 @@ class Collection:
     dense: Mapping[str, Any]
     indexing_threshold_kb: int
     held: set[int] = field(default_factory=set)
+    written: bool = False
+
+    def flush(self) -> None:
+        """Write what changed: a segment that was never written has no version."""
+        if not self.written:
+            for shard in self.shards:
+                shard.flush()
+        self.written = True
 
 
 @dataclass
@@ -119,6 +127,8 @@ class Stub(FaultyServer):
         return {"collections": [{"name": name} for name in self.collections]}
 
     def _telemetry(self, _name: str, _body: Any) -> Any:
+        for held in self.collections.values():
+            held.flush()
         told = [
             {"id": name, "shards": [_local(number, one, held) for number, one in enumerate(held.shards)]}
             for name, held in self.collections.items()
@@ -175,7 +185,7 @@ class Stub(FaultyServer):
         held = self._held(name)
         for shard in held.shards if held.dense else ():
             while shard.optimize():
-                pass
+                held.written = False
         told = [shard.info() for shard in held.shards]
         vectors = {"vectors": held.dense.get("", held.dense), "sparse_vectors": held.vectors}
         empty = {"params": {**vectors, "shard_number": len(held.shards)}}
@@ -194,6 +204,7 @@ class Stub(FaultyServer):
 
     def _upsert(self, name: str, body: Any) -> Any:
         held = self._held(name)
+        held.written = False
         kept = [point for point in body["points"] if point["id"] not in self.losing]
         where = shards_of(max((point["id"] for point in kept), default=0) + 1, len(held.shards))
         for number, shard in enumerate(held.shards):
@@ -213,6 +224,7 @@ class Stub(FaultyServer):
 
     def _delete_points(self, name: str, body: Any) -> Any:
         held = self._held(name)
+        held.written = False
         for shard in held.shards:
             shard.update(qdrant_edge.UpdateOperation.delete_points(body["points"]))
         held.held.difference_update(body["points"])
@@ -220,7 +232,9 @@ class Stub(FaultyServer):
 
     def _field_index(self, name: str, body: Any) -> Any:
         schema = {"keyword": qdrant_edge.PayloadSchemaType.Keyword}[body["field_schema"]]
-        for shard in self._held(name).shards:
+        held = self._held(name)
+        held.written = False
+        for shard in held.shards:
             shard.update(qdrant_edge.UpdateOperation.create_field_index(body["field_name"], schema))
         return {"operation_id": 0, "status": "completed"}
 
@@ -303,7 +317,6 @@ def _local(number: int, shard: Any, held: Collection) -> Any:
 
 def _segments(shard: Any, held: Collection, folder: Path) -> list[Any]:
     """As the shard's own files describe them; all dense vectors with an index are in the largest one."""
-    shard.flush()  # a segment that was never written has no version
     told = shard.info()
     indexed = told.indexed_vectors_count - (told.points_count if held.vectors else 0)
     files = [json.loads(file.read_text()) for file in folder.glob("segments/*/segment.json")]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import faulthandler
-import functools
 import json
 import os
 import signal
@@ -30,6 +29,8 @@ from harness.worker.spawn import MARK_VARIABLE, WorkerProcess
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STARTING = threading.Lock()
+_starters: dict[frozenset[str], _Starter] = {}
+"""Modules that workers need beside the usual ones -> what starts them."""
 
 
 class _Worker:
@@ -82,19 +83,19 @@ class _Starter:
 def worker_starter(*modules: str) -> Callable[..., WorkerProcess]:
     """In place of `harness.worker.spawn.start_worker`, for tests that run the harness in their own process.
 
-    What is copied has imported ``modules`` too, which start no thread.
+    What is copied has imported ``modules`` too, which start no thread. One that has imported more will do.
     """
 
     def start(log: BinaryIO, early: Sequence[str] = ()) -> WorkerProcess:
         with _STARTING:
-            starter = _own_starter(*modules)
+            fitting = (starter for imported, starter in _starters.items() if imported.issuperset(modules))
+            starter = next(fitting, None) or _starters.setdefault(frozenset(modules), _new_starter(*modules))
         return starter.start(log, early)
 
     return start
 
 
-@functools.cache
-def _own_starter(*modules: str) -> _Starter:
+def _new_starter(*modules: str) -> _Starter:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, __file__, str(theirs.fileno()), *modules]
     environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
