@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -121,7 +122,7 @@ class GoldenFile(pytest.File):
         try:
             settings = _settings(self.config, self.path)
             keep_text = not settings.pop("no_text", False)
-            self.plan = plan_check(CheckRequest(**settings), keep_text=keep_text)
+            self.plan = replace(plan_check(CheckRequest(**settings), keep_text=keep_text), gated=True)
         except HarnessError as error:
             raise self.CollectError(str(error)) from error
         per_question = self.config.getoption("--golden-per-query") or self.config.getini("golden_per_query")
@@ -150,11 +151,20 @@ class GoldenFile(pytest.File):
         if self._outcome is None:
             try:
                 self._outcome = run_check(self.plan)
+                self._warn_of_labels(self._outcome.report)
             except HarnessError as error:
                 self._outcome = error
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome
+
+    def _warn_of_labels(self, report: Result) -> None:
+        """Warn of labels that people gave differently, that are of changed texts, and that are a model's."""
+        from harness.data.labels import BY_MODEL, CONFLICT, OUTDATED
+
+        for problem in report.warnings:
+            if problem.check in (BY_MODEL, CONFLICT, OUTDATED):
+                self.warn(pytest.PytestWarning(f"{problem.message} ({'; '.join(problem.examples)}); {problem.fix}"))
 
 
 class _NotFoundError(Exception):

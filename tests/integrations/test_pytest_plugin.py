@@ -356,3 +356,25 @@ def test_the_documented_store_of_files_is_checked(pytester: pytest.Pytester, rep
     (pytester.path / "files.jsonl").write_text(golden, encoding="utf-8")
     (command,) = re.findall(r"```bash\npytest (.*?)```", section, re.DOTALL)
     run(pytester, *shlex.split(command.replace("\\\n", ""))).assert_outcomes(passed=1)
+
+
+def test_labels_by_people_count_and_warnings_name_the_others(project: pytest.Pytester) -> None:
+    folder = project.path
+    (folder / "chunks.jsonl").write_text('{"id": "a", "text": "red apple"}\n{"id": "b", "text": "green apple"}\n')
+    (folder / "golden.jsonl").write_text('{"id": "q", "question": "apple", "expected_relevant_doc_ids": ["a"]}\n')
+    label = '{"query_id": "q", "doc_id": "b", "grade": %s, "by": "%s"%s}\n'
+    (folder / "anna.jsonl").write_text(label % (1, "anna", ""))
+    (folder / "ben.jsonl").write_text(label % (0, "ben", ""))
+    (folder / "model.jsonl").write_text('{"query_id": "q", "doc_id": "a", "grade": 1, "by": "m", "model": "m-1"}\n')
+    (folder / "harness.toml").write_text(
+        '[check]\ngolden = "golden.jsonl"\ncorpus = "chunks.jsonl"\nbackends = "csr:analyzer=whitespace"\n'
+        'isolation = "none"\ntiming = false\nlabels = ["anna.jsonl", "ben.jsonl", "model.jsonl"]\n'
+    )
+    result = run(project, "--golden-set", "harness.toml", "--golden-per-query", "-W", "default")
+    result.assert_outcomes(passed=1, warnings=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*1 document with different grades from different people (query 'q', document 'b': anna 1, ben 0; counts *",
+            "*1 label by a model left out: a gate is judged by people's labels (m-1, prompt unknown)*",
+        ]
+    )

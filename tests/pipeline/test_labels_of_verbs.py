@@ -127,3 +127,45 @@ def test_several_files_are_named_in_a_file_of_settings(tmp_path: Path, monkeypat
         _build(), ["check", "--config", "sub/harness.toml", "--overwrite", "--labels", "no.jsonl"]
     )
     assert "no labels can be read at 'no.jsonl'" in str(missing.exception)
+
+
+MODEL = {"by": "m-1", "model": "m-1", "prompt_digest": "ab"}
+
+
+def test_every_verb_names_conflicts_and_leaves_out_a_models_label_of_a_changed_text(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    (data / "corpus.jsonl").write_text("".join(json.dumps({"_id": n, "text": t}) + "\n" for n, t in TEXTS.items()))
+    (data / "queries.jsonl").write_text('{"_id": "q", "text": "apple"}\n')
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    files = [
+        labels(tmp_path / "anna.jsonl", ("b", 2, "anna")),
+        labels(tmp_path / "ben.jsonl", ("b", 0, "ben")),
+        labels(tmp_path / "model.jsonl", ("c", 3, "m-1"), text={"c": "another text"}, **MODEL),
+    ]
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "P@2", "k": 2}
+    plain = harness.compare("csr", str(data), out=tmp_path / "plain", **options)
+    assert plain.folder is not None
+    compared = harness.compare("csr", str(data), labels=files, **options)
+    checked = harness.check(GOLDEN, labels=files, **CHECK)
+    scored = harness.evaluate({"q": {"a": 1.0, "c": 2.0}}, harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}}),
+                              "P@2", labels=files)  # fmt: skip
+    changes = [
+        harness.diff(plain.folder, plain.folder, labels=files).change,
+        harness.regress(plain.folder, labels=files, isolation="none").change,
+    ]
+    stated = [
+        [f"{one.message} ({'; '.join(one.examples)})" for one in findings if one.check.startswith("label")]
+        for findings in (compared.report.findings, checked.report.warnings, scored.findings)
+    ]
+    stated += [[one for one in change.warnings if "label" in one or "grades" in one] for change in changes]
+    conflict = (
+        "1 document with different grades from different people (query 'q', document 'b': anna 2, ben 0; counts as 0)"
+    )
+    outdated = "1 label is of a text that has changed since, and left out (query 'q', document 'c')"
+    assert stated[:4] == [[conflict, outdated]] * 4
+    left_out = "1 label by a model left out: a gate is judged by people's labels (m-1, prompt ab)"
+    assert stated[4] == [conflict, left_out], "a gate never looks at the model's label"
+    assert [info.model_labels for info in (compared.report.dataset, checked.report.datasets[0])] == [None, None]
+    assert scored.human is None
+    assert [change.data[0].label_models for change in changes] == [[], []]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy.stats
 from chat_stub import KEY, ChatServer, Fault, chat_server
 from click.testing import CliRunner
 
@@ -94,6 +95,81 @@ def test_a_stub_with_a_known_confusion_matrix(tmp_path):
     assert "Cohen's kappa, quadratic weights" in shown
     assert json.loads(labels.render("json"))["tokens"] == 90
     assert "kappa (linear)" in labels.render("csv")
+
+
+def kappa(matrix: list[list[int]]) -> float:
+    """Cohen's kappa of two grades, by its definition."""
+    total = sum(map(sum, matrix))
+    agreed = (matrix[0][0] + matrix[1][1]) / total
+    rows, columns = [sum(row) for row in matrix], [sum(column) for column in zip(*matrix, strict=True)]
+    chance = sum(row * column for row, column in zip(rows, columns, strict=True)) / total**2
+    return (agreed - chance) / (1 - chance)
+
+
+def test_the_bundled_collection_with_a_known_confusion_matrix(tmp_path):
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "nDCG@5", "k": 5, "sample_queries": 6}
+    compared = harness.compare("csr,csr:b=0,csr:k1=3", "cacm", out=tmp_path / "result", **options)
+    folder = compared.folder or Path()
+    page = harness.judge(folder, depth=5, budget=200).pool
+    unjudged = [(one.query, doc) for one in page.queries for doc in one.documents]
+    people = dict(zip(unjudged, [1] * 8 + [0] * 8, strict=False))
+    model = dict(zip(unjudged, [3, 2, 2, 2, 2, 1, 0, 0, 0, 1, 1, 0, 0, 0, 2, 3], strict=False))
+    anna = [{"query_id": query, "doc_id": doc, "grade": grade, "by": "anna"} for (query, doc), grade in people.items()]
+    (tmp_path / "anna.jsonl").write_text("".join(json.dumps(line) + "\n" for line in anna))
+    assert compared.queries is not None
+    assert compared.corpus is not None
+    words = dict(zip(compared.queries.ids, compared.queries.texts.to_pylist(), strict=True))
+    texts = dict(zip(compared.corpus.ids, compared.corpus.texts.to_pylist(), strict=True))
+    grades = {(words[query], texts[doc][:8000].strip()): grade for (query, doc), grade in model.items()}
+
+    def answer(prompt: str) -> str:
+        query, document = (
+            re.findall(rf"<{name}-\w+>\n(.*)\n</{name}-", prompt, re.DOTALL)[0] for name in ("query", "document")
+        )
+        return json.dumps({"grade": grades.get((query, document.strip()), 3)})
+
+    with chat_server(content_of=answer) as server:
+        graded = harness.grade_documents(openai(server), folder, labels=tmp_path / "anna.jsonl", depth=5, budget=60)
+        few = harness.grade_documents(
+            openai(server), folder, depth=5, budget=page.judged + 7, write_labels=tmp_path / "few.jsonl"
+        )
+    agreement = graded.agreement
+    assert agreement is not None
+    relevant = agreement.pairs - len(people)  # the collection's own judgments, which the stub grades 3
+    assert (page.judged, agreement.grades) == (relevant, [0, 1])
+    assert agreement.confusion == [[6, 2], [3, 5 + relevant]]
+    assert agreement.kappa[0].value == pytest.approx(kappa(agreement.confusion))
+    assert [one.weighting for one in agreement.kappa] == ["none", "linear", "quadratic"]
+    assert all(one.low is not None and one.low < one.value < one.high for one in agreement.kappa)
+    (ranking,) = agreement.rankings
+    assert [one.backend for one in ranking.backends] == ["csr", "csr:b=0.0", "csr:k1=3.0"]
+    tau = scipy.stats.kendalltau([one.first for one in ranking.backends], [one.second for one in ranking.backends])
+    assert ranking.tau == pytest.approx(tau.statistic)
+    first = harness.judge(folder, depth=5, budget=7).pool
+    decisive = {(one.query, doc) for one in first.queries for doc in one.documents}
+    assert {(line["query_id"], line["doc_id"]) for line in lines(Path(few.file or ""))} == decisive
+
+
+def test_without_human_judgments_it_asks_for_fifty(tmp_path):
+    data = write_data(tmp_path / "data", texts(), {})
+    (data / "qrels" / "test.tsv").unlink()
+    folder = harness.compare("csr", str(data), timing=False, isolation="none", k=10, out=tmp_path / "result").folder
+    with chat_server(content_of=known) as server:
+        labels = harness.grade_documents(openai(server), folder or Path())
+    assert (labels.agreement, labels.missing_human, labels.graded) == (None, 50, 10)
+    assert "Please judge 50 by hand" in labels.render("markdown", verbose=True)
+
+
+def test_a_models_labels_in_a_stored_result_are_no_human_judgments(tmp_path):
+    data = write_data(tmp_path / "data", texts(), HUMAN)
+    model = tmp_path / "model.jsonl"
+    model.write_text(json.dumps({"query_id": "q1", "doc_id": "a5", "grade": 3, **BY_MODEL}) + "\n")
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "nDCG@10", "k": 10}
+    folder = harness.compare("csr", str(data), labels=model, out=tmp_path / "result", **options).folder or Path()
+    with chat_server(content_of=known) as server:
+        labels = harness.grade_documents(openai(server), folder)
+    assert labels.agreement is not None
+    assert (labels.agreement.pairs, labels.written) == (8, 2)
 
 
 def test_grades_are_cached_and_calls_are_limited(tmp_path):

@@ -63,7 +63,8 @@ class CheckPlan:
     ``metrics`` maps the displayed name to the metric, in the order of the tables; ``slices`` are the fields that make
     them. ``plans`` maps a corpus to the plan of its backends, ``corpora`` to its source. ``against`` are the existing
     backends, None if there are none. Without ``keep_text`` the result holds no texts of questions. ``reference`` is the
-    name of the trial that ``--reference`` names, None if it names none.
+    name of the trial that ``--reference`` names, None if it names none. ``gated`` says that the caller judges by the
+    result, so that labels by models count only on request.
     """
 
     request: CheckRequest
@@ -78,6 +79,7 @@ class CheckPlan:
     columns: Mapping[str, str] = field(default_factory=dict)
     keep_text: bool = True
     reference: str | None = None
+    gated: bool = False
 
     @property
     def forbidden_metrics(self) -> tuple[Metric, ...]:

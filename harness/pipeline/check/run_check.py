@@ -355,7 +355,7 @@ def _labelled(
 
     corpus = next(iter(corpora.values()), None)
     request, names = plan.request, [*corpora, plan.golden.name, plan.document_source]
-    models = request.count_model_labels or not (request.require or request.baseline is not None)
+    models = request.count_model_labels or not (plan.gated or request.require or request.baseline is not None)
     settled = settle(select_labels(read_labels(paths), names), corpus, models=models)
     documents = corpus.ids if corpus is not None and plan.against is None else None
     refuse_foreign(settled.grades, queries=Ids.of(question.id for question in plan.golden), documents=documents)
