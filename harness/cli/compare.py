@@ -82,7 +82,7 @@ def _run(plan: Plan, output: CompareOutput) -> None:
     from harness.pipeline import compare as api
 
     with progress_display() as display:
-        comparison = api.run(plan, display, output)
+        comparison = api.run(plan, display, output, explained=output.keep_text)
     stored = _save(comparison, output, plan.dataset_name)
     with result_location(stored.folder):
         if output.save_baseline is not None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.document_rows import DocumentRows
+from harness.data.document_rows import DocumentRows, row_blocks
 from harness.data.types import (
     Float32Array,
     Float64Array,
@@ -22,6 +22,8 @@ from harness.data.types import (
     Run,
     SparseVectors,
     TermCounts,
+    offsets_of,
+    owners,
 )
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.bm25_models import Bm25Formula, idf_of, statistics_of, weigh_at_lengths
@@ -38,6 +40,9 @@ _MOST_ROUNDING = 1e-5
 """Differences of this part of a score are rounding; the bound of float32 sums over 100 terms is 1.2e-5."""
 
 
+_PAIRS_AT_ONCE = 1 << 18
+"""Contributions that are computed together."""
+
 SAME_SCORES = frozenset({"approximate search", "fewer hits", "missing vectors", "zero-score padding"})
 """Causes that change which documents are returned, and no score."""
 
@@ -48,6 +53,7 @@ class TermScores(NamedTuple):
     Attributes:
         columns: int32 (T,), the terms in the order of addition; if equal terms are added one by one, each occurs.
         weights: float32 (T,), their values in the query.
+        values: float32 (T, D), their values in the documents: counts or weights of a model, 0 without the term.
         contributions: float32 (T, D).
         of_all: What every document gets, with these terms or without, added last; 0 for most formulas.
         scores: float32 (D,), the sums, which are the reference's scores.
@@ -55,36 +61,88 @@ class TermScores(NamedTuple):
 
     columns: Int32Array
     weights: Float32Array
+    values: Float32Array
     contributions: Float32Array
     of_all: np.float32
     scores: Float32Array
 
 
 def term_scores(reference: SparseReference, rows: Int32Array) -> TermScores:
-    """Return the contributions of the only query's terms to the documents ``rows``.
+    """Return the contributions of the only query's terms to the documents ``rows``; as :func:`terms_of_queries`."""
+    return next(terms_of_queries(reference, np.array([0, len(rows)], dtype=np.int64), rows))
+
+
+def terms_of_queries(reference: SparseReference, indptr: Int64Array, rows: Int32Array) -> Iterator[TermScores]:
+    """Yield for each query the contributions of its terms to its documents, ``rows[indptr[q]:indptr[q + 1]]``.
 
     They are added as the reference does: in float64 in ascending order of dimension, and rounded once to float32, for
     several fields once for each field with a weight too; in float32, each addition rounded, for a formula with such
-    sums. Raises AssertionError if a sum is not the reference's
-    score: a defect of the harness.
+    sums. Raises AssertionError if a sum is not the reference's score: a defect of the harness.
     """
-    recipe = reference.recipe
-    columns, weights = recipe.queries.row(0)
+    recipe, queries = reference.recipe, reference.recipe.queries
+    indptr_of_queries, indices, values = map(np.asarray, (queries.indptr, queries.indices, queries.values))
+    queries = SparseVectors(indptr_of_queries, indices, values, queries.dimensions)  # views of files are slow to slice
     in_float32 = recipe.formula is not None and recipe.formula.float32_sums
     if in_float32:
-        columns = np.repeat(columns, weights.astype(np.int64))
-        weights = np.ones(len(columns), dtype=np.float32)
-    singles = SparseVectors(np.arange(len(columns) + 1), columns, weights, recipe.queries.dimensions)
-    search = replace(reference.search_of_all(1), queries=reference.weighted.weigh(singles), matching=None, absent=None)
-    starts = np.arange(len(columns) + 1, dtype=np.int64) * len(rows)
-    contributions = search.score(starts, np.tile(rows, len(columns))).reshape(len(columns), len(rows))
-    of_all = np.float32(0) if recipe.absent is None else recipe.absent[columns].sum()
-    sums = _sum(reference, columns, contributions, np.dtype(np.float32 if in_float32 else np.float64))
-    scores: Float32Array = sums.astype(np.float32) + of_all
-    expected = score_rows(reference, rows)
-    if not np.array_equal(scores, expected):
-        raise AssertionError(f"contributions add up to {scores}, the reference's scores are {expected}")
-    return TermScores(columns, weights, contributions, of_all, scores)
+        counts = queries.values.astype(np.int64)
+        starts, columns = offsets_of(counts)[queries.indptr], np.repeat(queries.indices, counts)
+        queries = SparseVectors(starts, columns, np.ones(len(columns), dtype=np.float32), queries.dimensions)
+    pairs = np.diff(queries.indptr) * np.diff(indptr)
+    for start, stop in row_blocks(offsets_of(pairs), _PAIRS_AT_ONCE):
+        block = slice(int(indptr[start]), int(indptr[stop]))
+        yield from _terms_of_block(
+            reference.of_queries(np.arange(start, stop, dtype=np.int32)),
+            queries.slice(start, stop),
+            indptr[start : stop + 1] - indptr[start],
+            rows[block],
+            np.dtype(np.float32 if in_float32 else np.float64),
+        )
+
+
+def _terms_of_block(
+    reference: SparseReference, queries: SparseVectors, indptr: Int64Array, rows: Int32Array, sums: np.dtype[Any]
+) -> Iterator[TermScores]:
+    """Yield the term scores of some queries, whose terms are searched one by one; ``sums`` is the type of a sum."""
+    recipe, terms = reference.recipe, np.diff(queries.indptr)
+    singles = SparseVectors(np.arange(queries.nnz + 1), queries.indices, queries.values, queries.dimensions)
+    lists = [rows[start:stop] for start, stop in pairwise(indptr.tolist())]
+    starts = offsets_of(np.repeat(np.diff(indptr), terms))
+    tiled = np.concatenate([np.tile(part, count) for part, count in zip(lists, terms.tolist(), strict=True)])
+    search = reference.search_of_all(1)
+    weighed = replace(search, queries=reference.weighted.weigh(singles), matching=None, absent=None)
+    contributions = weighed.score(starts, tiled)
+    content = recipe.counts.documents if recipe.counts is not None else recipe.documents
+    values = _values(content, tiled, np.repeat(queries.indices, np.diff(starts)))
+    expected = search.score(indptr, rows)
+    for query, (start, stop) in enumerate(pairwise(indptr.tolist())):
+        columns, weights = queries.row(query)
+        block = slice(int(starts[queries.indptr[query]]), int(starts[queries.indptr[query + 1]]))
+        shape = len(columns), stop - start
+        of_query = contributions[block].reshape(shape)
+        of_all = np.float32(0) if recipe.absent is None else recipe.absent[columns].sum()
+        scores: Float32Array = _sum(reference, columns, of_query, sums).astype(np.float32) + of_all
+        if not np.array_equal(scores, expected[start:stop]):
+            raise AssertionError(f"contributions add up to {scores}, the reference's scores are {expected[start:stop]}")
+        yield TermScores(columns, weights, values[block].reshape(shape), of_query, of_all, scores)
+
+
+def _values(documents: DocumentRows, rows: Int32Array, columns: Int32Array) -> Float32Array:
+    """Return the values of documents ``rows`` (N,) in ``columns`` (N,), float32 (N,), 0 if a document has none."""
+    distinct, positions = np.unique(rows, return_inverse=True)
+    content = documents.take(distinct)
+    keys = owners(content.indptr) * content.dimensions + content.indices
+    lookup = positions * content.dimensions + columns
+    nearest = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
+    values: Float32Array = np.zeros(len(rows), dtype=np.float32)
+    if len(keys):
+        has = keys[nearest] == lookup
+        values[has] = content.values[nearest[has]]
+    return values
+
+
+def term_names(recipe: Recipe, columns: Int32Array) -> list[str]:
+    """Return terms as texts; dimensions of learned vectors by number."""
+    return recipe.counts.vocabulary.take(columns) if recipe.counts is not None else [str(column) for column in columns]
 
 
 def _sum(

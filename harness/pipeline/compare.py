@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -66,6 +66,9 @@ from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 from harness.worker.pool import WorkerPool
 
+if TYPE_CHECKING:
+    from harness.pipeline.hit_explanations import HitExplainer
+
 DatasetLike = str | Path | Dataset
 
 
@@ -109,7 +112,7 @@ def compare(
     plan = plan_for(request, objects.in_memory, objects.functions)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
-    comparison = run(plan, display, output, objects.in_memory)
+    comparison = run(plan, display, output, objects.in_memory, explained=output.out is not None and output.keep_text)
     if output.out is None:
         return comparison
     return comparison.save(
@@ -157,11 +160,14 @@ def run(
     display: Display | None = None,
     output: Output | None = None,
     in_memory: Mapping[str, Dataset] = MappingProxyType({}),
+    *,
+    explained: bool = False,
 ) -> Comparison:
     """Run a plan that ``plan_for`` made; see :func:`compare`.
 
     One dataset is open at a time. One of several that cannot be loaded, or for whose language a backend has no
-    analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
+    analyzer, is a failed trial of every backend. ``output`` is only recorded with the command. ``explained`` explains
+    hits for the page.
     """
     cache, visible_display = Cache(), display if display is not None else SilentDisplay()
     if plan.request.executor != LOCAL and (cluster := reach_cluster(plan.request.executor)) is not None:
@@ -175,7 +181,9 @@ def run(
             taken = {part.dataset for part in parts}
             try:
                 with cache.intact():
-                    part = _compare_on(of_one, in_memory.get(planned.name), taken, cache, section, pool)
+                    part = _compare_on(
+                        of_one, in_memory.get(planned.name), taken, cache, section, pool, explained=explained
+                    )
             except HarnessError as error:
                 failures.append(error)
                 section.done("load", f"failed: {error.problem.splitlines()[0]}")
@@ -212,6 +220,7 @@ class _Part:
     values: pa.Table | None = None
     agreement: pa.Table | None = None
     latencies: pa.Table | None = None
+    explanations: Sequence[pa.Table] = ()
     content: DatasetContent = field(default_factory=DatasetContent)
 
     def spooled(self, folder: Path) -> _Part:
@@ -230,6 +239,8 @@ def _compare_on(
     cache: Cache,
     display: Display,
     pool: WorkerPool | None,
+    *,
+    explained: bool,
 ) -> _Part:
     """Run a plan on its only dataset, which is called by its path if another dataset has its name."""
     limit = plan.request.memory_limit
@@ -244,7 +255,9 @@ def _compare_on(
     for finding in in_data:
         display.done("load", str(finding))
     dataset = sampled(full_dataset, plan)
-    scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool, budget=budget)
+    scored = run_on(
+        plan, dataset, cache, display, lambda _: dataset.qrels, shared=Resources(pool, budget), explained=explained
+    )
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = None  # the backend that others are compared with
     if not plan.request.all_pairs:
@@ -269,6 +282,7 @@ def _compare_on(
         values=per_query_table(scored, dataset.name),
         agreement=parity_table(scored, dataset.name),
         latencies=latency_table(scored, dataset, plan),
+        explanations=[trial.explanations for trial in scored if trial.explanations is not None],
         content=DatasetContent(
             runs={trial.outcome.trial.label: trial.outcome.run for trial in scored if trial.outcome.run is not None},
             qrels=dataset.qrels,
@@ -304,6 +318,16 @@ def _scorings(
     ]
 
 
+class Resources(NamedTuple):
+    """Resources that several calls share.
+
+    ``budget`` limits the computations of this process, and counts from where it was made.
+    """
+
+    pool: WorkerPool | None = None
+    budget: AbstractContextManager[object] | None = None
+
+
 def run_on(
     plan: Plan,
     dataset: Dataset,
@@ -312,15 +336,15 @@ def run_on(
     judge: QrelsOf,
     *,
     deeper: int = 0,
-    pool: WorkerPool | None = None,
-    budget: AbstractContextManager[object] | None = None,
+    shared: Resources | None = None,
     find_excluded: ExcludedIn | None = None,
+    explained: bool = False,
 ) -> list[ScoredTrial]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
-    ``deeper`` keeps that many hits of the references, without hits that the dataset leaves out; 0 keeps none. ``pool``
-    as in :func:`run_plan`. ``budget`` limits the computations of this process; None makes the plan's budget, which
-    counts from here. ``find_excluded`` finds the excluded documents of a run, None compares ids.
+    ``deeper`` keeps that many hits of the references, without hits that the dataset leaves out; 0 keeps none.
+    ``find_excluded`` finds the excluded documents of a run, None compares ids. ``explained`` explains the first hits
+    and the relevant documents of each query.
 
     A dataset without documents is for external indexes: their expected content is not known. In the plan's order; a
     backend that fails, or a run that cannot be scored, is among them with its failure.
@@ -331,7 +355,8 @@ def run_on(
     deep = rules.deepened(plan) if rules is not None else plan
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
-        outcomes = run_plan(deep, dataset, cache, work, display, pool)
+        outcomes = run_plan(deep, dataset, cache, work, display, shared.pool if shared is not None else None)
+    budget = shared.budget if shared is not None else None
     if budget is None and plan.request.memory_limit is not None:
         budget = MemoryBudget(plan.request.memory_limit)
     with ExitStack() as resources:
@@ -342,7 +367,17 @@ def run_on(
             divided = DividedSearch(executor, work, display)
         followed = deeper + deep.request.k - plan.request.k if deeper else 0
         references = References(outcomes, deep, dataset, display, deeper=followed, divided=divided)
-        return [_assess(outcome, plan, references, judge, dataset.corpus.ids, rules, deeper) for outcome in outcomes]
+        explainer = _explainer(outcomes, plan, dataset) if explained else None
+        return [
+            _assess(outcome, plan, references, judge, dataset.corpus.ids, rules, deeper, explainer)
+            for outcome in outcomes
+        ]
+
+
+def _explainer(outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset) -> HitExplainer:
+    from harness.pipeline.hit_explanations import HitExplainer  # not for comparisons without a page
+
+    return HitExplainer(outcomes, plan, dataset, dataset.qrels)
 
 
 _compiled: set[str] = set()
@@ -375,13 +410,18 @@ def _assess(
     documents: Ids,
     rules: HitRules | None,
     deeper: int,
+    explainer: HitExplainer | None = None,
 ) -> ScoredTrial:
     """Compare a run with its reference unchanged, then score it without hits that the dataset leaves out.
 
     They are left out of the reference's runs too, which have ``k`` hits, and ``deeper`` hits.
     """
+    explanations = None
     try:
+        of_outcome = references.of(outcome) if explainer is not None else {}
         parity = references.compare(outcome)
+        if explainer is not None:
+            explanations = explainer.explain(outcome, of_outcome, parity)
         if rules is not None and outcome.run is not None:
             stored = outcome.trial.spec.run_path is not None  # the depth of a stored run is fixed
             k = None if stored else plan.request.k
@@ -395,7 +435,7 @@ def _assess(
                 parity = parity._replace(exact=rules.filter_hits(parity.exact, k))
             if parity is not None and parity.deeper is not None:
                 parity = parity._replace(deeper=rules.filter_hits(parity.deeper, deeper))
-        return score_outcome(outcome, parity, plan, judge, documents)
+        return replace(score_outcome(outcome, parity, plan, judge, documents), explanations=explanations)
     except HarnessError as error:
         return ScoredTrial(replace(outcome, failure=failure_of(error), run=None), None, None)
 
@@ -419,6 +459,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         across = differences_across(board, None if plan.request.all_pairs else reference, seed)
         board = board.model_copy(update={"notes": across.notes})
     latencies = [part.latencies for part in parts if part.latencies is not None]
+    explanations = [table for part in parts for table in part.explanations]
     record = schema_base.PlanRecord(arguments=plan.arguments(), resolved=_resolved(plan, parts, reference))
     infos = [part.info for part in parts]
     report = schema.Result(
@@ -450,6 +491,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         values=pa.concat_tables([part.values for part in parts if part.values is not None], promote_options="default"),
         agreement=pa.concat_tables([part.agreement for part in parts if part.agreement is not None]),
         latencies=pa.concat_tables(latencies) if latencies else None,
+        explanations=pa.concat_tables(explanations) if explanations else None,
         contents={part.dataset: part.content for part in parts},
     )
 

@@ -33,6 +33,7 @@ from harness.parity.contributions import (
     score_rows,
     score_steps,
     stored_lengths,
+    term_names,
     term_scores,
 )
 from harness.parity.outcome_parity import OutcomeParity, References
@@ -40,9 +41,11 @@ from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.pipeline.compare import DatasetLike, name_objects
 from harness.pipeline.engine_explanations import beside_engine, explain_scores
 from harness.pipeline.explained_search import ExplainedSearch, refused_change, search_to_explain, stored_result
+from harness.pipeline.hit_explanations import NO_STAGE, absences
 from harness.pipeline.run import TrialInputs, run_plan
 from harness.pipeline.vectors_and_lists import (
     Hit,
+    compared_reference,
     engine_lists,
     fused_lists,
     hits_of,
@@ -88,14 +91,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\S+")
 _MOST_EXPECTED = 10
-_OUTSIDE = "not in the index"
-_EMPTY = "it has no text"
-_LOST = "lost: the engine does not hold it"
-_FILTERED = "left out by the filter"
-_NO_CANDIDATE = "not among the query's candidates"
-_LEFT_OUT = "left out by a rule of the dataset"
-_NO_STAGE = "not among the candidates of the second stage"
-_NO_HIT = "no hit: it has none of the query's terms"
 
 
 @keywords_of(ExplainRequest)
@@ -389,21 +384,11 @@ class _Explainer:
 
     def _absence(self, outcome: Outcome, exact: _Exact, name: str, row: int) -> str:
         """Return why a document cannot be a hit; empty if it can."""
-        recipe, record = exact.reference.recipe, outcome.record
-        if row < 0:
-            return _OUTSIDE
-        indexed = record is not None and record.external is None
-        if indexed and name not in exact.ranks and row in self.search.dataset.corpus.empty_rows:
-            return _EMPTY
-        if indexed and record is not None and row in record.index.missing_rows:
-            return _LOST
-        if recipe.matching is not None and not recipe.matching.masks[recipe.matching.group_of[0]][row]:
-            return _FILTERED
-        if recipe.candidates is not None and row not in recipe.candidates.rows:
-            return _NO_CANDIDATE
-        if name in exact.ranks:
-            return ""
-        return _LEFT_OUT if name in exact.before_rules else _NO_HIT
+        ranked = name in exact.before_rules
+        left_out = ranked and name not in exact.ranks
+        of_one = (np.array([value]) for value in (row, ranked, left_out))
+        recipe, empty = exact.reference.recipe, self.search.dataset.corpus.empty_rows
+        return absences(recipe, outcome.record, empty, np.zeros(1, dtype=np.int64), *of_one)[0]
 
     def _terms(self, outcome: Outcome, exact: _Exact) -> BackendExplanation:
         """Explain a backend whose reference is sparse."""
@@ -448,8 +433,8 @@ class _Explainer:
             raise AssertionError("vectors without a dense reference")
         present = np.flatnonzero(rows >= 0)
         parts = vector_scores(
-            outcome,
             exact.complete,
+            compared_reference(outcome, exact.complete),
             query,
             rows[present],
             self.hits[label],
@@ -489,9 +474,10 @@ class _Explainer:
         runs = {part.trial.label: part.run for part in self._parts(outcome) if part.run is not None}
         of_query = {name: run.of_queries(run.query_ids.rows_of(Ids.of([query]))) for name, run in runs.items()}
         exact = self._exact_fusion(outcome)
+        fused = fused_lists(spec, of_query) if of_query else engine_lists(outcome)
         documents = []
         for name in self.documents:
-            lists = fused_lists(spec, of_query, query, name) if of_query else engine_lists(outcome, query, name)
+            lists = [part.score(query, name) for part in fused]
             hit = exact.get(name)
             rank, score = hit if hit is not None else (None, None)
             absence = self._absence_in_lists(outcome, name)
@@ -549,7 +535,7 @@ class _Explainer:
                 documents.append(
                     replace(
                         self._score(label, name),
-                        absence="" if stage.scored else self._absence_in_lists(outcome, name) or _NO_STAGE,
+                        absence="" if stage.scored else self._absence_in_lists(outcome, name) or NO_STAGE,
                         lists=(stage.before,),
                         tokens=tokens,
                         cut=cut,
@@ -581,7 +567,9 @@ class _Explainer:
             scores = term_scores(reference, pair)
             difference = pair_difference(reference, scores, pair)
             amounts: dict[str, float] = {}
-            for term, amount in zip(_names(reference, scores), difference.terms.tolist(), strict=True):
+            for term, amount in zip(
+                term_names(reference.recipe, scores.columns), difference.terms.tolist(), strict=True
+            ):
                 amounts[term] = amounts.get(term, 0.0) + amount
             amounts[LENGTH] = difference.length
             yield DocumentDifference(
@@ -671,12 +659,6 @@ def _terms_of(outcome: Outcome) -> Terms | None:
     return outcome.vectors.terms if outcome.vectors is not None else None
 
 
-def _names(reference: SparseReference, scores: TermScores) -> list[str]:
-    """Return the terms of a query as texts; dimensions of learned vectors by number."""
-    counts = reference.recipe.counts
-    return counts.vocabulary.take(scores.columns) if counts is not None else [str(column) for column in scores.columns]
-
-
 class _TermTable:
     """The terms of each document: ``rows`` int32 (D,) are the documents of ``scores``."""
 
@@ -688,12 +670,9 @@ class _TermTable:
         written: Mapping[str, tuple[str, ...]],
     ) -> None:
         self.recipe, self.scores, self.rows, self.written = reference.recipe, scores, rows, written
-        self.names = _names(reference, scores)
+        self.names = term_names(reference.recipe, scores.columns)
         weighted = self.recipe.counts is not None and self.recipe.counts.field_weights is not None
         self.fields = ["".join(name.partition(":")[:2]) if weighted else "" for name in self.names]
-        self.contents = (
-            self.recipe.counts.documents if self.recipe.counts is not None else self.recipe.documents
-        ).take(rows)
         self.lengths = self.recipe.counts.lengths[rows] if self.recipe.counts is not None else None
         self.stored_lengths = stored_lengths(self.recipe, rows)
 
@@ -708,13 +687,13 @@ class _TermTable:
         """Return a document with its terms, lengths and exact score."""
         shards = self.recipe.shards
         collection = self.collections[0 if shards is None else int(shards[self.rows[position]])]
-        tf_of = dict(zip(*(part.tolist() for part in self.contents.row(position)), strict=True))
+        values = self.scores.values[:, position].tolist()
         terms = tuple(
             TermContribution(
                 term=self.names[number],
                 written=self.written.get(self.names[number].removeprefix(self.fields[number]), ()),
                 weight=float(self.scores.weights[number]),
-                tf=tf_of.get(column),
+                tf=values[number] or None,
                 df=int(collection.df[column]),
                 documents=int(collection.documents[column]),
                 idf=float(collection.idf[column]) if collection.idf is not None else None,

@@ -44,8 +44,8 @@ def hits_of(run: Run, query: str) -> dict[str, Hit]:
 
 
 def vector_scores(
-    outcome: Outcome,
     reference: DenseReference,
+    compared: DenseReference | None,
     query: int,
     rows: Int32Array,
     hits: Mapping[str, Hit],
@@ -56,8 +56,8 @@ def vector_scores(
     """Return how the vectors of documents ``rows`` are scored.
 
     Args:
-        outcome: The backend's.
-        reference: Its reference, of all queries; ``query`` is the row of the query.
+        reference: The backend's reference, of all queries.
+        compared: The same by the vectors that the index compares; None if these are exact.
         query: Row of the query.
         rows: The documents' rows in the reference.
         hits: The backend's hits.
@@ -66,7 +66,7 @@ def vector_scores(
     """
     recipe, one = reference.recipe, reference.of_queries(np.array([query], dtype=np.int32))
     scores = score_rows(one, rows).tolist()
-    quantised = _quantised(outcome, reference, query, rows)
+    quantised = score_rows(compared.of_queries(np.array([query], dtype=np.int32)), rows).tolist() if compared else None
     returned = recipe.doc_ids.rows_of(Ids.of(hits))
     lowest = float(score_rows(one, returned[returned >= 0]).min(initial=np.inf))
     instead = tuple(name for name in hits if ranks.get(name, len(hits) + 1) > len(hits))
@@ -82,16 +82,12 @@ def vector_scores(
     return parts
 
 
-def _quantised(outcome: Outcome, reference: DenseReference, query: int, rows: Int32Array) -> list[float] | None:
-    """Return the scores by the vectors that an index compares; None if these are the reference's."""
+def compared_reference(outcome: Outcome, reference: DenseReference) -> DenseReference | None:
+    """Return the reference of the vectors that a backend's index compares; None if these are the reference's."""
     if outcome.record is None or outcome.record.compared is None:
         return None
     scored, ordered = references_of_compared(reference, outcome.record.compared)
-    compared = ordered or scored
-    if compared is None:
-        return None
-    scores: list[float] = score_rows(compared.of_queries(np.array([query], dtype=np.int32)), rows).tolist()
-    return scores
+    return ordered or scored
 
 
 def _neighbours(reference: DenseReference, row: int) -> Iterator[Neighbour]:
@@ -171,31 +167,44 @@ def _spelt(value: ParameterValue | None) -> str:
     return "none" if value is None or value == "" else f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def fused_lists(spec: BackendSpec, runs: Mapping[str, Run], query: str, name: str) -> list[ListScore]:
-    """Return a document's rank, score and contribution in each list that a fusion of backends takes."""
+class RankedList(NamedTuple):
+    """A list that a fusion or a second stage takes: its hits, and the scores that a fusion of it alone gives them.
+
+    ``shares`` is None for a second stage. ``weight`` is the list's weight in the fusion.
+    """
+
+    name: str
+    run: Run
+    shares: Run | None = None
+    weight: float = 1.0
+
+    def score(self, query: str, name: str) -> ListScore:
+        """Return a document's rank, score and contribution in the list."""
+        hit = hits_of(self.run, query).get(name)
+        share = hits_of(self.shares, query).get(name) if self.shares is not None else None
+        if hit is None or (share is None and self.shares is not None):
+            return ListScore(self.name, None, None)
+        return ListScore(self.name, hit.rank, hit.score, None if share is None else self.weight * share.score)
+
+
+def fused_lists(spec: BackendSpec, runs: Mapping[str, Run]) -> list[RankedList]:
+    """Return the lists that a fusion of backends takes; ``runs`` are the backends' hits by label."""
     weights = parse_weights(str(spec.parameters["weights"])) or (1.0,) * len(runs)
     alone = replace(spec, parameters={**spec.parameters, "weights": ""})
     return [
-        _score_in_list(label, run, fuse_runs(alone, [run], None), query, name, weight)
+        RankedList(label, run, fuse_runs(alone, [run], None), weight)
         for weight, (label, run) in zip(weights, runs.items(), strict=True)
     ]
 
 
-def engine_lists(outcome: Outcome, query: str, name: str) -> list[ListScore]:
-    """Return a document's rank, score and contribution in each list that an engine fuses itself."""
+def engine_lists(outcome: Outcome) -> list[RankedList]:
+    """Return the lists that an engine fuses itself."""
     card, record, run = outcome.trial.spec.card, outcome.record, outcome.run
     if card is None or record is None or run is None or card.reference.fusion not in FUSIONS:
         return []
     fusion = FUSIONS[card.reference.fusion](outcome.trial.parameters, record.k)
     lists = {label: Run(run.query_ids, run.doc_ids, *hits) for label, hits in record.lists.items()}
-    return [_score_in_list(label, hits, fusion.fuse([hits], None), query, name) for label, hits in lists.items()]
-
-
-def _score_in_list(label: str, run: Run, fused: Run, query: str, name: str, weight: float = 1.0) -> ListScore:
-    hit, share = hits_of(run, query).get(name), hits_of(fused, query).get(name)
-    if hit is None or share is None:
-        return ListScore(label, None, None)
-    return ListScore(label, hit.rank, hit.score, weight * share.score)
+    return [RankedList(label, hits, fusion.fuse([hits], None)) for label, hits in lists.items()]
 
 
 class StageScore(NamedTuple):
@@ -208,8 +217,7 @@ class StageScore(NamedTuple):
 
 def stage_score(outcome: Outcome, first: Run, label: str, query: int, row: int, names: tuple[str, str]) -> StageScore:
     """Return what a second stage had of a document: ``names`` are the ids of query and document, ``row`` its row."""
-    hit = hits_of(first, names[0]).get(names[1])
-    before = ListScore(label, None, None) if hit is None else ListScore(label, hit.rank, hit.score)
+    before = RankedList(label, first).score(*names)
     reranked = outcome.combined.reranked if outcome.combined is not None else None
     if reranked is None or reranked.pairs is None:
         scored = outcome.run is not None and names[1] in hits_of(outcome.run, names[0])

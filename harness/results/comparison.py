@@ -51,8 +51,9 @@ class Comparison(Presentable):
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns dataset,
     backend, query_id, metric, value, min, max), ``agreement`` the table behind the parity (dataset, backend, query_id,
     level, cause, overlaps, differences), ``latencies`` every timed sample (dataset, backend, pass, query_id, search_ns,
-    transfer_ns), None if no times were taken. ``contents`` are the searched datasets, by name. ``folder`` is where the
-    result is stored, None before :meth:`save`.
+    transfer_ns), None if no times were taken. ``explanations`` say why hits have their ranks, a row for each part of a
+    score; None if the comparison was not stored when it ran. ``contents`` are the searched datasets, by name.
+    ``folder`` is where the result is stored, None before :meth:`save`.
 
     Frames have a row for each backend; if there are several datasets, a first level of the index names them. Attributes
     of a single dataset (``qrels``, ``queries``, ``corpus``, ``runs``) must then be taken from :meth:`on` one of them.
@@ -64,6 +65,7 @@ class Comparison(Presentable):
     contents: Mapping[str, DatasetContent] = field(repr=False)
     folder: Path | None = None
     latencies: pa.Table | None = field(default=None, repr=False)
+    explanations: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
@@ -84,6 +86,7 @@ class Comparison(Presentable):
             },
             stored.folder,
             stored.latencies(),
+            stored.explanations(),
         )
 
     def save(
@@ -112,6 +115,7 @@ class Comparison(Presentable):
             per_query=self.values,
             parity=self.agreement,
             latencies=self.latencies,
+            explanations=self.explanations if keep_text else None,
             runs=runs,
             qrels={name: content.qrels for name, content in self.contents.items() if content.qrels is not None},
             queries={
@@ -147,6 +151,7 @@ class Comparison(Presentable):
             values=_rows_of_dataset(self.values, dataset),
             agreement=_rows_of_dataset(self.agreement, dataset),
             latencies=_rows_of_dataset(self.latencies, dataset) if self.latencies is not None else None,
+            explanations=_rows_of_dataset(self.explanations, dataset) if self.explanations is not None else None,
             contents={dataset: self.contents[dataset]},
         )
 
@@ -379,7 +384,7 @@ class Comparison(Presentable):
             name: replace(content, queries=None, corpus=None, no_texts=LEFT_OUT)
             for name, content in self.contents.items()
         }
-        return replace(self, contents=contents)
+        return replace(self, contents=contents, explanations=None)
 
 
 def _queries(texts: Mapping[str, str]) -> Queries | None:

@@ -41,7 +41,7 @@ class ScoredTrial:
 
     ``exact`` are the scores of the reference's own run, for backends of dense vectors and hybrids: the loss by
     approximation. ``rebuilds`` are the builds after the first, in their order. ``reference`` is the reference's run to
-    a depth beyond k, if that was requested.
+    a depth beyond k, if that was requested. ``explanations`` are those of its hits, if a page was requested.
     """
 
     outcome: Outcome
@@ -50,6 +50,7 @@ class ScoredTrial:
     exact: Scores | None = None
     rebuilds: tuple[ScoredRebuild, ...] = ()
     reference: Run | None = None
+    explanations: pa.Table | None = None
 
     def timed_record(self) -> TrialRecord | None:
         """Return the trial's record with the times of queries that have a term: others cost nothing."""

@@ -1,8 +1,9 @@
 """Results on disk: written completely or not at all, read back with their schema checked.
 
-A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``
-(with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments
-(``qrels/<dataset>.tsv``) every figure can be computed again without running anything. ``queries/<dataset>.parquet``
+A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet``, ``latencies.parquet`` and
+``explanations.parquet`` (with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the
+judgments (``qrels/<dataset>.tsv``) every figure can be computed again without running anything.
+``queries/<dataset>.parquet``
 holds the texts of the queries, and ``texts/<dataset>/<label>.parquet`` the beginnings of texts that a backend returned
 with its first hits, unless the user chose to store no texts. ``report.html`` is the same for people.
 """
@@ -29,6 +30,7 @@ from harness.results.dataset_info import label_models_of
 from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.stored_json import read_stored_json, validate
 from harness.store.result_folder import (
+    EXPLANATIONS,
     LATENCIES,
     PARITY,
     PER_QUERY,
@@ -48,7 +50,32 @@ _GROUPS = ".groups.json"
 _HUMAN = "human"
 """The end of the file of groups of alternatives, next to the judgments."""
 _TEXT, _NUMBER, _INTEGER = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
-_OPTIONAL = frozenset({"cause"})
+EXPLANATION_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("dataset", "backend", "query_id", "doc_id", "kind")),
+        ("rank", pa.int32()),
+        ("score", pa.float32()),
+        ("exact_rank", pa.int32()),
+        ("exact_score", pa.float32()),
+        ("length", pa.int32()),
+        ("stored_length", pa.int32()),
+        ("of_all_documents", pa.float32()),
+        ("norm", pa.float32()),
+        ("quantised", pa.float32()),
+        ("note", pa.string()),
+        ("part", pa.string()),
+        ("weight", pa.float32()),
+        ("tf", pa.float32()),
+        ("df", pa.int32()),
+        ("documents", pa.int32()),
+        ("idf", pa.float64()),
+        ("list_rank", pa.int32()),
+        ("list_score", pa.float32()),
+        ("contribution", pa.float32()),
+    ]
+)
+"""Explanations: a row for each part of a document's score in a backend; from ``rank`` on, values may be null."""
+_OPTIONAL = frozenset({"cause", *EXPLANATION_SCHEMA.names[5:]})
 """Columns that may have no value in a row."""
 _AS_WRITTEN = "give a folder as harness wrote it"
 _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"backend": _TEXT, "query_id": _TEXT})
@@ -59,14 +86,15 @@ class ResultContent(NamedTuple):
 
     ``runs`` is None for a result that never has runs, such as two stored results compared. ``qrels`` and ``queries``
     are by dataset; a dataset without judgments, or whose texts are left out, is not among them. ``texts`` are documents
-    that backends returned with their texts, by dataset and label. ``latencies`` are the
-    raw samples, None if no times were taken. ``extra`` are further files, by name, and ``further`` writes more of them
-    into the folder.
+    that backends returned with their texts, by dataset and label. ``latencies`` are the raw samples, None if no times
+    were taken; ``explanations`` have the columns of :data:`EXPLANATION_SCHEMA`. ``extra`` are further files, by name,
+    and ``further`` writes more of them into the folder.
     """
 
     per_query: pa.Table | None = None
     parity: pa.Table | None = None
     latencies: pa.Table | None = None
+    explanations: pa.Table | None = None
     runs: Mapping[tuple[str, str], Run] | None = MappingProxyType({})
     qrels: Mapping[str, Qrels] = MappingProxyType({})
     queries: Mapping[str, Queries] = MappingProxyType({})
@@ -89,7 +117,12 @@ def write_result(
     with result_folder(target, overwrite=overwrite, numbered=numbered, runs=content.runs is not None) as building:
         folder = building.folder
         (folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
-        tables = {PER_QUERY: content.per_query, PARITY: content.parity, LATENCIES: content.latencies}
+        tables = {
+            PER_QUERY: content.per_query,
+            PARITY: content.parity,
+            LATENCIES: content.latencies,
+            EXPLANATIONS: content.explanations,
+        }
         for name, table in tables.items():
             if table is not None:
                 write_parquet(table, folder / name)
@@ -178,6 +211,12 @@ class StoredResult:
         if not (self.folder / LATENCIES).exists():
             return None
         return self._table(LATENCIES, {**_OF_QUERY, "search_ns": _INTEGER, "transfer_ns": _INTEGER})
+
+    def explanations(self) -> pa.Table | None:
+        """Return the explanations of hits; None if the result has none. Raises ResultError if they are damaged."""
+        if not (self.folder / EXPLANATIONS).exists():
+            return None
+        return self._table(EXPLANATIONS, {field.name: field.type.equals for field in EXPLANATION_SCHEMA})
 
     def qrels(self, dataset: str) -> Qrels | None:
         """Return a dataset's judgments; None if there are none. Raises DataError if they are malformed."""

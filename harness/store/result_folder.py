@@ -21,8 +21,9 @@ from harness.user_path import user_path
 
 REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
+EXPLANATIONS = "explanations.parquet"
 RUNS, QRELS, QUERIES, TEXTS = "runs", "qrels", "queries", "texts"
-_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, TEXTS, "report.html"}
+_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, EXPLANATIONS, RUNS, QRELS, QUERIES, TEXTS, "report.html"}
 """Names that a new result never takes over from the result that it replaces."""
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 

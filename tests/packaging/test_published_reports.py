@@ -27,7 +27,8 @@ def page(request: pytest.FixtureRequest, repository: Path) -> Path:
 
 def test_it_is_small_and_names_no_place_of_the_machine(page: Path) -> None:
     content = page.read_text(encoding="utf-8")
-    assert page.stat().st_size < 700_000
+    # 650,000 without explanations of hits, which add as much at most
+    assert page.stat().st_size < 1_300_000
     found = DATA.findall(content)
     data = [text if kind == "json" else gzip.decompress(base64.b64decode(text)).decode() for kind, text in found]
     assert len(data) >= 2

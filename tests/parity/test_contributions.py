@@ -11,7 +11,7 @@ from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.data.types import Ids, SparseVectors, TermCounts
+from harness.data.types import Ids, SparseVectors, TermCounts, offsets_of
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_model import qdrant_idf
 from harness.loaders import load_dataset
@@ -26,6 +26,7 @@ from harness.parity.contributions import (
     score_rows,
     score_steps,
     term_scores,
+    terms_of_queries,
 )
 from harness.parity.recipes import Recipe, empty_rows, idf_by_shard, with_formula
 from harness.text import count_terms, create_analyzer
@@ -62,17 +63,24 @@ def of_query(recipe: Recipe, query: int) -> SparseReference:
 def check_sums(recipe: Recipe, documents: int = 40, *, by_hand: bool = True) -> None:
     """Add up the contributions by hand, in the order that the page on the exact reference states."""
     complete = SparseReference(recipe)
-    for query in range(len(recipe.query_ids)):
+    all_best, further = complete.retrieve(documents), np.arange(min(3, len(recipe.doc_ids)))
+    lists = [
+        np.concatenate([all_best.rows[all_best.of_query(query)], further]).astype(np.int32)
+        for query in range(len(recipe.query_ids))
+    ]
+    together = list(terms_of_queries(complete, offsets_of([len(rows) for rows in lists]), np.concatenate(lists)))
+    assert len(together) == len(lists)
+    for query, (rows, scores) in enumerate(zip(lists, together, strict=True)):
         reference = complete.of_queries(np.array([query], dtype=np.int32))
         best = reference.retrieve(documents)
-        rows = np.concatenate([best.rows, np.arange(min(3, len(recipe.doc_ids)))]).astype(np.int32)
-        scores = term_scores(reference, rows)
         of_run = replace(best, indptr=np.array([0, len(rows)]), rows=rows, scores=scores.scores)
         np.testing.assert_array_equal(scores.scores, reference.score(of_run))
         np.testing.assert_array_equal(scores.scores[: best.hits], best.scores)
         if by_hand and (recipe.formula is None or not recipe.formula.float32_sums):
             added = [np.float32(sum(column, start=np.float64(0))) for column in scores.contributions.T.astype(float)]
             np.testing.assert_array_equal(scores.scores, np.array(added, dtype=np.float32))
+        alone = term_scores(reference, rows)
+        assert all(np.array_equal(*pair) for pair in zip(scores, alone, strict=True)), "as all queries together"
 
 
 @pytest.mark.parametrize("scoring", SCORINGS)
@@ -152,9 +160,24 @@ def test_contributions_of_learned_weights_sum_to_the_score(idf: bool, seed: int)
     check_sums(recipe)
 
 
+def test_values_of_terms_are_those_of_the_documents() -> None:
+    counts = counted(tuple(TEXTS), tuple(QUERIES))
+    rows = np.array([6, 2, 3], dtype=np.int32)
+    for scoring in ("sparse", "lucene", "tantivy"):
+        scores = term_scores(of_query(recipe_of(counts, scoring), 3), rows)
+        held = [dict(zip(*map(np.ndarray.tolist, counts.documents.row(row)), strict=True)) for row in rows.tolist()]
+        assert scores.values.T.tolist() == [[of.get(column, 0) for column in scores.columns.tolist()] for of in held]
+
+
+def test_queries_in_several_blocks_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.parity.contributions._PAIRS_AT_ONCE", 7)
+    for scoring in ("lucene", "tantivy", "bm25s bm25l"):
+        check_sums(recipe_of(counted(tuple(TEXTS), tuple(QUERIES)), scoring))
+
+
 def test_contributions_that_do_not_sum_to_the_score_are_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = of_query(recipe_of(counted(tuple(TEXTS), tuple(QUERIES)), "sparse"), 0)
-    monkeypatch.setattr("harness.parity.contributions.score_rows", lambda *_: np.array([5.0], dtype=np.float32))
+    monkeypatch.setattr("harness.parity.contributions._sum", lambda *_: np.array([5.0]))
     with pytest.raises(AssertionError, match="add up to"):
         term_scores(reference, np.array([0], dtype=np.int32))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dense_engines import blind_card
 from installed import skip_without
 from tiny_models import tiny_dense
 
@@ -29,15 +30,7 @@ def dataset() -> Dataset:
 @pytest.fixture(scope="module")
 def cards(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     """The card of flat for an engine that misses every other document, as a graph may."""
-    folder = tmp_path_factory.mktemp("cards")
-    (folder / "backends").mkdir()
-    card = (repository / "backends" / "flat.toml").read_text().replace('name = "flat"', 'name = "blind"')
-    before, external = card.replace("harness.engines.flat:FlatEngine", "dense_engines:HalfBlind").split(
-        "[external_index]"
-    )
-    parameters = external[external.index("[parameters.similarity]") : external.index("[parameters.path]")]
-    (folder / "backends" / "blind.toml").write_text(before.replace('use = ["external"]\n', "") + parameters)
-    return folder
+    return blind_card(tmp_path_factory.mktemp("cards"), repository)
 
 
 @pytest.fixture(scope="module")

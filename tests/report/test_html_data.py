@@ -16,7 +16,7 @@ from harness.data.types import Ids
 from harness.report.html.payload import TEXT_LENGTH, Element, payload_of
 from harness.report.html.render import render_page
 from harness.report.rankings.explorer import Explorer, changes, judging_facts
-from harness.report.rankings.pools import DEPTH, UNJUDGED, pools_of, top_of
+from harness.results.pools import DEPTH, UNJUDGED, pools_of, top_of
 
 
 def read(element: Element) -> Any:

@@ -14,8 +14,8 @@ from harness.report.documents.check import check_document
 from harness.report.documents.check_cases import check_suites
 from harness.report.rankings.explorer import changes
 from harness.report.rankings.of_check import check_explorers
-from harness.report.rankings.pools import top_of
 from harness.results.missed import missed_depth, required_depths
+from harness.results.pools import top_of
 
 RANKS = {"first": 1, "third": 3, "fourth": 4, "seventh": 7, "never": None}
 MISSED = ["fourth", "seventh", "never"]

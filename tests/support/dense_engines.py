@@ -31,3 +31,15 @@ class HalfBlind(FlatEngine):
         kept = seen & (rank <= k)
         indptr = np.concatenate([[0], np.cumsum(kept)])[every.indptr].astype(np.int64)
         return every._replace(indptr=indptr, rows=every.rows[kept], scores=every.scores[kept])
+
+
+def blind_card(folder: Path, repository: Path) -> Path:
+    """Write the card of flat as "blind", for the engine that misses documents, into a folder of cards."""
+    (folder / "backends").mkdir()
+    card = (repository / "backends" / "flat.toml").read_text().replace('name = "flat"', 'name = "blind"')
+    before, external = card.replace("harness.engines.flat:FlatEngine", f"{__name__}:HalfBlind").split(
+        "[external_index]"
+    )
+    parameters = external[external.index("[parameters.similarity]") : external.index("[parameters.path]")]
+    (folder / "backends" / "blind.toml").write_text(before.replace('use = ["external"]\n', "") + parameters)
+    return folder

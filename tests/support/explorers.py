@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.document.figures import Bar, Bars
 from harness.document.model import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
 from harness.report.rankings.explorer import Agreement, Explorer
+from harness.results.stored import EXPLANATION_SCHEMA
 
 
 def run_of(rankings: Mapping[str, Sequence[str]]) -> Run:
@@ -84,6 +86,22 @@ def small_explorer(**changed: object) -> Explorer:
         "corpus": corpus_of(TEXTS),
     }
     return Explorer(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def explanations_of(query: str, rows: Sequence[Mapping[str, object]], dataset: str = "") -> pa.Table:
+    """Explanations of documents for one query, as a result stores them; columns that ``rows`` lack are null."""
+    of_query = {"dataset": dataset, "query_id": query, "kind": "terms"}
+    return pa.Table.from_pylist([{**of_query, **row} for row in rows], schema=EXPLANATION_SCHEMA)
+
+
+def term_rows(
+    backend: str, doc: str, contributions: Mapping[str, float], **of_document: object
+) -> list[dict[str, Any]]:
+    """The rows of a document whose terms contribute to its score."""
+    score = float(np.float32(sum(map(np.float32, contributions.values()), start=np.float64(0))))
+    shared = {"backend": backend, "doc_id": doc, "score": score, "exact_score": score, "exact_rank": 1, **of_document}
+    of_term = {"weight": 1.0, "tf": 2.0, "df": 35, "documents": 3204, "idf": 4.5136213302612305}
+    return [{**shared, **of_term, "part": term, "contribution": value} for term, value in contributions.items()]
 
 
 def small_page(words: str = "words") -> Document:

@@ -30,8 +30,8 @@ from harness.document.model import Figure
 from harness.metrics import Metric, QuerySet, parse_metric, score
 from harness.pipeline.probes import PROBES
 from harness.report.documents.verdicts import reference_of
-from harness.report.rankings.pools import DEPTH, top_of
 from harness.results.comparison import Comparison
+from harness.results.pools import DEPTH, top_of
 from harness.results.schema import Result
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -14,8 +14,9 @@ from harness.errors import UnknownNameError
 from harness.metrics import improvement
 from harness.report.documents.quality import best_value
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, of_one_query
-from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
+from harness.report.rankings.pools import ranks_in_pools
 from harness.results.backend_info import abbreviations
+from harness.results.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 from harness.stats.intervals import paired_differences
 
 _BETTER, _WORSE = "↑", "↓"

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from harness.data.arrow import take_rows
+from harness.data.arrow import numbers, take_rows
 from harness.data.texts import text_digest
-from harness.data.types import Corpus, Int32Array, Int64Array
+from harness.data.types import Corpus, Int32Array, Int64Array, offsets_of
 from harness.metrics import lower_is_better, reads_first
 from harness.report.html.svg import short_names
 from harness.report.rankings.explorer import Explorer, changes
-from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
+from harness.report.rankings.pools import ranks_in_pools
+from harness.results.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 from harness.results.returned_texts import LONGEST_TEXT
 from harness.wording import short_ids
 
@@ -37,8 +38,24 @@ _LARGE = 200_000
 """Bytes from which JSON is compressed."""
 _LEVEL = 6
 _QUERIES_A_BATCH = 32
-_MISSED = 10
-"""Relevant documents of a query below the first ranks whose texts the page holds."""
+_OF_DOCUMENTS = (
+    "score",
+    "exact_rank",
+    "exact_score",
+    "length",
+    "stored_length",
+    "of_all_documents",
+    "norm",
+    "quantised",
+    "note",
+)
+_OF_PARTS = {
+    "terms": ("contribution", "tf"),
+    "fusion": ("contribution", "list_rank", "list_score"),
+    "second stage": ("contribution", "list_rank", "list_score"),
+    "vectors": (),
+}
+"""Columns of explanations that the page has of a document, and of each part of its score, by the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +71,16 @@ class Payload:
     """Content that a page embeds: ``data`` of all queries; ``texts`` of documents as rows of number, text and digest.
 
     ``scores`` of the first documents are separate from ``data``, as the texts are: only an opened query needs them.
-    ``with_texts`` of ``queries`` queries have all of their texts.
+    ``explanations`` are of ``explained`` queries. ``with_texts`` of ``queries`` queries have all of their texts.
     """
 
     data: Element
     scores: Element
     texts: Element
+    explanations: Element
     queries: int
     with_texts: int
+    explained: int
     depth: int = DEPTH
     text_length: int = TEXT_LENGTH
 
@@ -85,12 +104,15 @@ def payload_of(
     budget: int,
     short: Mapping[str, str] = MappingProxyType({}),
     judging: Mapping[str, object] | None = None,
+    page: int = 0,
 ) -> Payload:
     """Write the queries of one or several datasets, of the same rankings and metrics, into about ``budget`` characters.
 
     Texts of documents are added, for the queries that changed most first, until they would exceed the budget; each
-    dataset gets an equal part of it. Data that all queries need is never left out. ``short`` are the short labels that
-    the page has for its long ones, ``judging`` the facts by which documents are judged on it, None if they cannot be.
+    dataset gets an equal part of it. Data that all queries need is never left out. Explanations are added in the same
+    order, up to as many characters as the page has without them, ``page`` of them outside of its data. ``short`` are
+    the short labels that the page has for its long ones, ``judging`` the facts by which documents are judged on it,
+    None if they cannot be.
     """
     parts: list[_Part] = []
     for explorer in explorers:
@@ -100,8 +122,11 @@ def payload_of(
         parts.append(_Part(explorer, top, pools, changes(explorer, top.docs), first))
     data = element_of(orjson.dumps({**_data(parts, short), "judging": judging}))
     scores = element_of(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
-    texts, with_texts = _texts(parts, budget - len(data.content) - len(scores.content))
-    return Payload(data, scores, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
+    texts, with_texts = _packed(list(map(_batches, parts)), budget - len(data.content) - len(scores.content))
+    starts = offsets_of(np.array([len(explorer.query_ids) for explorer in explorers])).tolist()
+    room = page + sum(len(element.content) for element in (data, scores, texts))
+    explanations, explained = _packed([_explanations(*pair) for pair in zip(parts, starts, strict=False)], room)
+    return Payload(data, scores, texts, explanations, starts[-1], with_texts, explained)
 
 
 def element_of(content: bytes) -> Element:
@@ -137,6 +162,8 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
         "expecting": explorer.expected is not None,
         "states": list(agreement.states) if agreement is not None else None,
         "agrees": agreement.agrees if agreement is not None else 0,
+        "colours": list(explorer.series) or None,
+        "explain": [part.explorer.explain for part in parts],
         "docs": docs,
         "shortDocs": _unless_same(docs, short_docs),
         "shortQueries": {id_: short_id for id_, short_id in short_queries.items() if id_ != short_id},
@@ -224,14 +251,17 @@ def _relevant(explorer: Explorer) -> npt.NDArray[np.int64]:
     return counts
 
 
-def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
-    """Return texts of at most ``room`` characters in all, and how many queries have all of their texts."""
+def _packed(parts: Sequence[Iterator[tuple[int, list[bytes]]]], room: int) -> tuple[Element, int]:
+    """Return JSON of at most ``room`` characters in all, and how many queries have all of theirs.
+
+    ``parts`` yield for each dataset, the largest changes first, a number of queries and their values in JSON.
+    """
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
     pieces, plain = [packer.compress(b"[")], [b"["]
     size, queries = 0, 0
     for number, part in enumerate(parts):
         limit = size + (3 * room // 4 - size) // (len(parts) - number)
-        for count, rows in _batches(part):
+        for count, rows in part:
             content = b",".join([b"", *rows] if len(plain) > 1 else rows)
             before = packer.copy()
             piece = packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH)
@@ -243,7 +273,7 @@ def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
                 pieces.append(piece)
                 plain.append(content)
                 size += len(piece)
-    if sum(map(len, plain)) < _LARGE:
+    if sum(map(len, plain)) < min(_LARGE, room):
         return element_of(b"".join([*plain, b"]"])), queries
     return _compressed(b"".join([*pieces, packer.compress(b"]"), packer.flush()])), queries
 
@@ -261,15 +291,11 @@ def _batches(part: _Part) -> Iterator[tuple[int, list[bytes]]]:
 def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64Array]]:
     """Yield a number of queries, and the documents shown for them that no earlier ones have."""
     seen = np.zeros(len(pools.ids), dtype=np.bool_)
-    on_top = np.any((pools.ranks > 0) & (pools.ranks <= DEPTH), axis=0, keepdims=True)[0]
+    visible = pools.visible
     for start in range(0, len(order), _QUERIES_A_BATCH):
         batch = order[start : start + _QUERIES_A_BATCH]
-        documents = []
-        for query in batch.tolist():
-            span = slice(pools.indptr[query], pools.indptr[query + 1])
-            last = int(np.count_nonzero(on_top[span])) + _MISSED
-            documents.append(pools.docs[span][:last])
-        docs = np.unique(np.concatenate(documents))
+        spans = [slice(pools.indptr[query], pools.indptr[query + 1]) for query in batch.tolist()]
+        docs = np.unique(np.concatenate([pools.docs[span][visible[span]] for span in spans]))
         docs = docs[~seen[docs]]
         seen[docs] = True
         yield len(batch), docs
@@ -287,3 +313,59 @@ def _texts_of(corpus: Corpus, rows: Int32Array, docs: Int64Array) -> Iterator[tu
             yield doc, text, text_digest(text)
         else:
             yield doc, f"{text[: TEXT_LENGTH - 1]}…", text_digest(text), 1
+
+
+def _explanations(part: _Part, first: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield a number of queries, and the explanations of their documents in JSON; queries are numbered from ``first``.
+
+    A query has ``parts``, which are a term with its weight, df, N and IDF, or the name of a list or document; and
+    ``of`` each ranking its documents by slot. Contributions have the digits that give the same float32 again.
+    """
+    table, explorer = part.explorer.explanations, part.explorer
+    if table is None:
+        return
+    table = table.combine_chunks()
+    rankings = [*explorer.labels]
+    owner = explorer.query_ids.rows_of(table["query_id"].combine_chunks())
+    by_query = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[by_query], np.arange(len(explorer.query_ids) + 1))
+    for start in range(0, len(part.order), _QUERIES_A_BATCH):
+        batch = part.order[start : start + _QUERIES_A_BATCH].tolist()
+        explained = []
+        for query in batch:
+            rows = table.take(numbers(by_query[starts[query] : starts[query + 1]])).to_pylist()
+            span = slice(part.pools.indptr[query], part.pools.indptr[query + 1])
+            slots = {part.pools.ids[doc]: str(slot) for slot, doc in enumerate(part.pools.docs[span].tolist())}
+            if rows:
+                content = {"query": first + query, **_explanation(rows, rankings, slots)}
+                explained.append(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY))
+        yield len(explained), explained
+
+
+def _explanation(rows: Sequence[dict[str, Any]], rankings: Sequence[str], slots: Mapping[str, str]) -> dict[str, Any]:
+    """Return the explanations of one query: ``rows`` are those of the table."""
+    numbered: dict[tuple[Any, ...], int] = {}
+    of: list[dict[str, Any] | None] = [None] * len(rankings)
+    for row in rows:
+        slot = slots.get(row["doc_id"])
+        if row["backend"] not in rankings or slot is None:
+            continue
+        number = rankings.index(row["backend"])
+        ranking = of[number] = of[number] or {"kind": row["kind"], "docs": {}}
+        if slot not in (docs := ranking["docs"]):
+            docs[slot] = {name: _compact(row[name]) for name in _OF_DOCUMENTS if row[name] is not None} | {"parts": []}
+        if row["part"] is None:
+            continue
+        idf = None if row["idf"] is None else float(f"{row['idf']:.6g}")
+        entry = (row["part"], *(_compact(row[name]) for name in ("weight", "df", "documents")), idf)
+        of_part = numbered.setdefault(entry if row["kind"] == "terms" else entry[:1], len(numbered))
+        values = [_compact(row[name]) for name in _OF_PARTS[row["kind"]]]
+        docs[slot]["parts"].append([of_part, *values])
+    return {"parts": list(numbered), "of": of}
+
+
+def _compact(value: Any) -> Any:
+    """Return a float32 as such: its shortest decimals are written, and integers without a decimal point."""
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() else np.float32(value)

@@ -25,13 +25,14 @@ from harness.report.rankings.explorer import Explorer, judging_facts
 from harness.wording import counted
 
 LARGEST = 7_600_000
-"""Bytes that a page may come to, as far as the texts of documents decide it."""
+"""Bytes that a page without explanations may come to, as far as the texts of documents decide it."""
 _SCRIPTS = (
     "data",
     "model",
     "dom",
     "words",
     "list",
+    "explanation",
     "detail",
     "selection",
     "controls",
@@ -59,6 +60,7 @@ def render_page(
 
     The list replaces the section with the anchor ``instead_of``. Texts of documents are left out, of the queries that
     changed least first, until the file has at most ``largest`` bytes; the page says how many queries have their texts.
+    Explanations of hits are added up to as many bytes as the file has without them.
     """
     template = _environment().get_template("page.html.jinja")
     judging = judging_facts(explorers, document.made_by, " ".join(document.command))
@@ -83,7 +85,8 @@ def render_page(
     bare = template.render(**common, explored=bool(explorers), payload=None)
     if not explorers:
         return bare
-    payload = payload_of(explorers, largest - len(bare.encode()), document.labels, judging)
+    outside = len(bare.encode())
+    payload = payload_of(explorers, largest - outside, document.labels, judging, outside)
     return template.render(**common, explored=True, payload=payload)
 
 

@@ -83,6 +83,9 @@ class Explorer:
     ``depths`` are the first hits of each metric that count in a check: without an expected document among them, a query
     is missed; empty if a metric's cutoff says it.
     ``unjudgeable`` says why no labels can be given to documents, "" if they can be judged.
+    ``explanations`` say why documents have their ranks (:data:`harness.results.stored.EXPLANATION_SCHEMA`). ``explain``
+    is the command that explains a query, without the query and the documents; empty without such a command.
+    ``series`` are the numbers of the rankings' colours; empty if these are their positions.
     ``document_values`` are the values that are compared in place of documents' ids, by id; empty if ids are compared.
     """
 
@@ -110,6 +113,9 @@ class Explorer:
     unjudgeable: str = ""
     depths: Sequence[int] = ()
     returned: bool = False
+    explanations: pa.Table | None = None
+    explain: str = ""
+    series: Sequence[int] = ()
 
     def document_names(self, ids: Sequence[str], longest: int = LONGEST_ID) -> dict[str, str]:
         """Return how each document is shown in at most ``longest`` characters: its value and its id, as one name."""

@@ -12,6 +12,7 @@ class Detail {
     this.selection = selection;
     this.go = go;
     this.query = null;
+    this.explains = matchMedia("(min-width: 64rem)").matches;
     this.node = el("dialog", { class: "detail", id: "query", "aria-labelledby": "query-title",
       oncancel: (event) => { event.preventDefault(); this.go("close"); }, onkeydown: (event) => this.key(event) });
   }
@@ -142,7 +143,7 @@ class Detail {
     const said = states.map((state) => state.said).join("; ");
     const hits = model.top(query, first).map((slot, at) => el("li", {}, this.hit(slot, String(at + 1), `${first} ${at}`)));
     return el("section", { class: "ranking", "aria-label": name },
-      el("h4", { title: name }, short),
+      el("h4", { title: name }, ...(model.labels.length > 1 ? group.map((ranking) => swatch(model, ranking)) : []), short),
       el("p", { class: states.some(({ bad }) => bad) ? "state bad" : "state", title: said }, ...states.map((state) => el("span", {}, state.said))),
       hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, model.gaveNoAnswer(query, first) ? "no answer" : "found nothing"));
   }
@@ -231,13 +232,14 @@ class Detail {
     if (slot < 0) return this.document.replaceChildren(el("p", {}, "Choose a document to read it here."));
     const text = this.text(slot);
     const ranks = this.columns().map((ranking) => `${model.names[ranking]} ${model.rankText(query, ranking, slot)}`).join(" · ");
+    const why = new Explanation(model, query, slot, this.columns()).node(this.explains, (isOpen) => { this.explains = isOpen; });
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
       : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
     this.grades = model.grading?.buttons(query, slot, () => this.mark(slot)) ?? null;
     return this.document.replaceChildren(
       el("h4", {}, badge(query, slot, model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
         el("button", { type: "button", class: "plain-button", "aria-label": "Close this document", onclick: () => this.select(-1) }, "✕")),
-      el("p", { class: "ranks" }, `Rank: ${ranks}`), ...(this.grades === null ? [] : [this.grades.node]), body);
+      el("p", { class: "ranks" }, `Rank: ${ranks}`), ...[this.grades?.node, why].filter((node) => node), body);
   }
 
   // Draw the badges of a document again.

@@ -1,6 +1,8 @@
 // What is known of every query. Rankings and metrics are numbers here, queries are the objects that payload.py wrote; a
 // document of a query is its slot in the query's `docs`, `grades` and `ranks`.
 
+const SERIES = 8;
+
 class Model {
   constructor(data) {
     Object.assign(this, data);
@@ -25,13 +27,23 @@ class Model {
 
   fullId(query) { return this.several ? `${query.id} · ${this.datasets[query.dataset]}` : query.id; }
 
-  // The texts of documents by number, and the scores of each query, once they have been read.
+  // The texts of documents by number, and the scores and explanations of each query, once they have been read.
   async loadDetails() {
     if (this.texts !== null) return;
-    const [texts, scores] = await Promise.all([readData("texts-data"), readData("scores-data")]);
+    const [texts, scores, explanations] = await Promise.all(["texts-data", "scores-data", "explanations-data"].map(readData));
+    for (const explanation of explanations) this.queries[explanation.query].explanation = explanation;
     scores.forEach((ofQuery, number) => { this.queries[number].scores = ofQuery; });
     this.texts = new Map(texts);
     this.digests = new Map(texts.map(([doc, , digest, cut]) => [doc, { digest, cut }]));
+  }
+
+  // The class with a ranking's colour: that of the pictures.
+  series(ranking) { return `s${(this.colours?.[ranking] ?? ranking) % SERIES}`; }
+
+  // The command that explains a document; null without one.
+  explainCommand(query, slot) {
+    const command = this.explain[query.dataset];
+    return command === "" ? null : `${command} --query ${shellWord(query.id)} --doc ${shellWord(this.docs[query.docs[slot]])}`;
   }
 
   value(query, ranking, metric) { return query.values?.[ranking][metric] ?? NaN; }
@@ -171,3 +183,5 @@ class Model {
     return rank === null ? "not stored" : rank === 0 ? "not found" : rank.toLocaleString("en");
   }
 }
+
+function shellWord(text) { return /^[\w@%+:,./][\w@%+=:,./-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`; }
