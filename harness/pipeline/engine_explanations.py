@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from harness.data.types import Ids
 from harness.engines.interface import EngineInterface, ScoreTree, ScoreTrees
 from harness.errors import HarnessError
-from harness.parity.contributions import collection_of, lucene_numbers
+from harness.parity.contributions import Collection, collection_of, lucene_numbers
 from harness.parity.references import SparseReference
 from harness.pipeline.probes.probe import job_of_another_build
 from harness.pipeline.run import TrialInputs
@@ -25,6 +26,8 @@ from harness.store.record_files import load, save
 from harness.worker.executor import Executor
 from harness.worker.jobs import ExplainJob
 
+Numbers = Mapping[str, Mapping[str, float]]
+"""The numbers of each term, by their names."""
 _NAMES = ("n", "N", "freq", "dl", "avgdl", "k1", "b", "idf", "tf", "boost", "contribution")
 """The numbers of a term in the order in which they are compared."""
 _COUNTS = frozenset({"n", "N"})
@@ -80,27 +83,37 @@ def beside_engine(
     """
     if answer.note:
         return replace(explanation, note="; ".join(filter(None, (explanation.note, answer.note))))
+    numbers = (
+        None
+        if reference is None
+        else partial(_reference_numbers, reference, cache(partial(collection_of, reference.recipe)))
+    )
     documents = tuple(
-        replace(document, engine=_compared(document, tree, answer.terms, reference))
+        replace(document, engine=_compared(document, tree, answer.terms, numbers))
         for document, tree in zip(explanation.documents, answer.trees, strict=True)
     )
     return replace(explanation, documents=documents)
 
 
 def _compared(
-    document: DocumentScore, tree: ScoreTree | None, terms: Mapping[str, str], reference: SparseReference | None
+    document: DocumentScore,
+    tree: ScoreTree | None,
+    terms: Mapping[str, str],
+    reference_numbers: Callable[[DocumentScore], tuple[Numbers, Mapping[str, str]]] | None,
 ) -> EngineExplanation | None:
     if tree is None:
-        return None if document.rank is None else EngineExplanation(None, note="the engine explains that it is no hit")
-    if reference is None or document.exact_score is None:
+        return (
+            None if document.rank is None else EngineExplanation(None, note="the engine explains that it is not a hit")
+        )
+    if reference_numbers is None or document.exact_score is None:
         return EngineExplanation(tree, note="not compared: there is no reference of terms")
     try:
         of_engine = dict(_numbers_by_term(tree, terms))
     except _UnknownTreeError as error:
         return EngineExplanation(tree, note=f"not compared: {error}")
-    of_reference = _reference_numbers(document, reference)
+    of_reference, names = reference_numbers(document)
     numbers = [
-        _number(term, name, of_reference.get(term, {}).get(name), of_engine.get(term, {}).get(name))
+        _number(names.get(term, term), name, of_reference.get(term, {}).get(name), of_engine.get(term, {}).get(name))
         for term in dict.fromkeys((*of_reference, *of_engine))
         for name in _NAMES
         if name in of_reference.get(term, {}) or name in of_engine.get(term, {})
@@ -121,22 +134,26 @@ def _number(term: str, name: str, exact: float | None, engine: float | None) -> 
     return EngineNumber(term, name, exact, engine, differs)
 
 
-def _reference_numbers(document: DocumentScore, reference: SparseReference) -> dict[str, dict[str, float]]:
-    """Return the reference's numbers of each term of the query that the document has."""
+def _reference_numbers(
+    reference: SparseReference, of_shard: Callable[[int], Collection], document: DocumentScore
+) -> tuple[Numbers, Mapping[str, str]]:
+    """Return the reference's numbers of each term of the query that the document has, and the terms as explained."""
     recipe = reference.recipe
     row = int(recipe.doc_ids.rows_of(Ids.of([document.document]))[0])
     shard = 0 if recipe.shards is None else int(recipe.shards[row])
     columns = recipe.queries.row(0)[0]
     names = [str(column) for column in columns] if recipe.counts is None else recipe.counts.vocabulary.take(columns)
-    numbers = lucene_numbers(reference, collection_of(recipe, shard), row)
+    numbers = lucene_numbers(reference, of_shard(shard), row)
+    explained = {}
     if len(document.terms) == len(numbers):  # a formula may add equal terms of the query one by one
+        explained = {name: part.term for name, part in zip(names, document.terms, strict=True)}
         for part, number in zip(document.terms, numbers, strict=True):
             number["contribution"] = part.contribution
-    return {name: number for name, number in zip(names, numbers, strict=True) if "freq" in number}
+    return {name: number for name, number in zip(names, numbers, strict=True) if "freq" in number}, explained
 
 
 class _UnknownTreeError(Exception):
-    """Why a tree is no sum of terms in Lucene's words."""
+    """Why a tree is not a sum of terms in Lucene's words."""
 
 
 def _numbers_by_term(tree: ScoreTree, terms: Mapping[str, str]) -> Iterator[tuple[str, dict[str, float]]]:
@@ -166,7 +183,7 @@ def _term_trees(tree: ScoreTree) -> Iterator[ScoreTree]:
         for part in tree.details:
             yield from _term_trees(part)
     elif tree.value or not tree.description.startswith(_FILTER):
-        raise _UnknownTreeError(f"it is no sum of terms but '{tree.description}'")
+        raise _UnknownTreeError(f"'{tree.description}' is not a sum of terms")
 
 
 def _named_values(trees: Sequence[ScoreTree]) -> Iterator[tuple[str, float]]:

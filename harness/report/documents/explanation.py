@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from harness.results.explanation import (
     BackendExplanation,
     DocumentScore,
     EngineExplanation,
-    EngineNumber,
     Explanation,
     TermContribution,
     VectorScore,
@@ -217,17 +217,12 @@ def _engine(backend: BackendExplanation) -> Table:
     for document in backend.documents:
         if (engine := document.engine) is None:
             continue
-        first = engine.first_difference
         difference = "none" if engine.numbers else ""
-        if first is not None:
-            difference = f"{_number_name(first)}: {_digits(first.engine)}, in the reference {_digits(first.exact)}"
-        rows.append(
-            [
-                text(document.document),
-                text(ABSENT if engine.tree is None else _digits(engine.tree.value)),
-                text("; ".join(filter(None, (difference, engine.note)))),
-            ]
-        )
+        if (first := engine.first_difference) is not None:
+            name = f"{first.name} of {first.term}" if first.term else first.name
+            difference = f"{name}: {_digits(first.engine)}, in the reference {_digits(first.exact)}"
+        score = text(_digits(None if engine.tree is None else engine.tree.value))
+        rows.append([text(document.document), score, text("; ".join(filter(None, (difference, engine.note))))])
     columns = [
         Column("document", numeric=False, unfolded=True),
         Column("score"),
@@ -244,27 +239,14 @@ def _engine_numbers(
     if not engine.numbers:
         columns = [Column("value"), Column("explanation", numeric=False)]
         return Table(title, columns, list(_tree_rows(engine.tree)), [engine.note], detail=detail)
-    columns = [
-        Column("term", numeric=False),
-        Column("number", numeric=False),
-        Column("reference"),
-        Column("engine"),
-    ]
-    rows = [
-        [
-            text(number.term),
-            text(number.name),
-            text(_digits(number.exact)),
-            Cell(_digits(number.engine), "≠" if number == engine.first_difference else "", tone=_tone(number)),
-        ]
-        for number in engine.numbers
-    ]
-    legend = ["≠ the first number that differs"] if engine.first_difference is not None else ["no number differs"]
-    return Table(title, columns, rows, [*legend, *([engine.note] if engine.note else [])], detail=detail)
-
-
-def _tone(number: EngineNumber) -> Tone:
-    return "bad" if number.differs else "plain"
+    columns = [*(Column(name, numeric=False) for name in ("term", "number")), Column("reference"), Column("engine")]
+    rows = []
+    for pair in engine.numbers:
+        mark, tone = "≠" if pair == engine.first_difference else "", "bad" if pair.differs else "plain"
+        side = Cell(_digits(pair.engine), mark, tone=cast("Tone", tone))
+        rows.append([text(pair.term), text(pair.name), text(_digits(pair.exact)), side])
+    legend = "no number differs" if engine.first_difference is None else "≠ the first number that differs"
+    return Table(title, columns, rows, [line for line in (legend, engine.note) if line], detail=detail)
 
 
 def _tree_rows(tree: ScoreTree | None, depth: int = 0) -> Iterator[list[Cell]]:
@@ -272,10 +254,6 @@ def _tree_rows(tree: ScoreTree | None, depth: int = 0) -> Iterator[list[Cell]]:
         yield [text(_digits(tree.value)), text("\u00a0\u00a0" * depth + tree.description)]
         for part in tree.details:
             yield from _tree_rows(part, depth + 1)
-
-
-def _number_name(number: EngineNumber) -> str:
-    return f"{number.name} of {number.term}" if number.term else number.name
 
 
 def _digits(value: float | None) -> str:

@@ -193,8 +193,10 @@ class ServerTests:
             try:
                 hits = ask(engine, "a b", 3)
                 state = engine.loaded.state
+                trees = engine.explain(Inputs(Ids.of("q"), texts=pa.chunked_array([["a b"]])), hits.rows).trees
             finally:
                 engine.close()
+            assert [np.float32(tree.value) for tree in trees if tree is not None] == hits.scores.tolist()
             scores.append(dict(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True)))
         of_title, of_text, together = scores
         expected = {row: 3 * of_title.get(row, 0.0) + score for row, score in of_text.items()}
