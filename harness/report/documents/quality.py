@@ -286,6 +286,8 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
         over = "queries" if result.golden is None else "questions that expect something"
         yield f"95 % intervals: BCa bootstrap over {over}; exact if every value is 0 or 1"
     yield from metrics_legend(result, trials)
+    if any(value.human_n is not None for value in values):
+        yield "by people: the mean by people's judgments alone, without labels by models"
     rerankings = [trial.stages.reranking for trial in trials if trial.stages is not None]
     if any(reranking is not None and reranking.upper_bound for reranking in rerankings):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
