@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -65,6 +65,16 @@ def read_json_vectors(file: Path, other: Path | None) -> tuple[Ids, SparseVector
     indices = columns[np.frombuffer(vectors.codes, dtype=np.int64)]
     matrix = csr_array((values, indices, offsets_of(np.array(vectors.lengths))), shape=(len(ids), width))
     return ids, as_sparse(matrix, str(file))
+
+
+def terms_of_files(files: Iterable[Path]) -> list[str]:
+    """Return the terms of the columns of files that belong together; none if the terms are the columns' numbers."""
+    return _words({term for file in files for term in _read(file).terms})
+
+
+def _words(terms: set[str]) -> list[str]:
+    """Return terms in the order of their columns; none if they are numbers."""
+    return [] if all(map(_NUMBER.fullmatch, terms)) else sorted(terms)
 
 
 def _read(file: Path) -> _Vectors:
@@ -131,11 +141,12 @@ def _columns(file: Path, terms: Mapping[str, int], other: Path | None) -> tuple[
     all_terms = set(terms)
     if other is not None:
         all_terms |= _read(other).terms.keys()
-    if all_terms and all(map(_NUMBER.fullmatch, all_terms)):
+    words = _words(all_terms)
+    if all_terms and not words:
         numbers = np.array([int(term) for term in terms], dtype=np.int64)
         return numbers, max(map(int, all_terms)) + 1
     if other is None and all_terms:
         problem = "the terms are words, and without a file of the other role the columns that they share are not known"
         raise DataError(str(file), [problem], fix="write documents.jsonl and queries.jsonl, or whole numbers as terms")
-    column_of = {term: column for column, term in enumerate(sorted(all_terms))}
+    column_of = {term: column for column, term in enumerate(words)}
     return np.array([column_of[term] for term in terms], dtype=np.int64), len(column_of)

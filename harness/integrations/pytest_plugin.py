@@ -60,9 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("golden_sets", f"golden sets to collect, or files like {_TOML}", type="paths", default=[])
     for field in _OPTIONS:
-        action, kind = ("append", "linelist") if field.option.repeated else ("store", "string")
+        kind = {"list": "linelist", "bool": "bool"}.get(field.kind, "string")
         help_text = field.help.replace("%", "%%")
-        group.addoption(_flag(field), action=action, metavar=field.metavar, help=help_text)
+        if field.kind == "bool":
+            group.addoption(_flag(field), action="store_true", default=None, help=help_text)
+        else:
+            action = "append" if field.kind == "list" else "store"
+            group.addoption(_flag(field), action=action, metavar=field.metavar, help=help_text)
         parser.addini(f"golden_{field.name}", field.help, type=kind, default=None)  # type: ignore[arg-type]
     group.addoption("--golden-per-query", action="store_true", help="also one test for each question of golden sets")
     parser.addini("golden_per_query", "also one test for each question of golden sets", type="bool", default=False)
@@ -361,12 +365,11 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
     settings = _read_toml(toml) if toml is not None and toml.is_file() else {}
     folder = config.inipath.parent if config.inipath is not None else config.rootpath
     for field in _OPTIONS:
-        name, option_value, ini_value = (
-            field.name,
-            config.getoption(_flag(field)),
-            config.getini(f"golden_{field.name}"),
-        )
-        value = ini_value or None if option_value is None else option_value
+        name, option_value = field.name, config.getoption(_flag(field))
+        value: Any = option_value
+        if option_value is None:
+            ini_value: Any = config.getini(f"golden_{field.name}")
+            value = ini_value if isinstance(ini_value, bool) else ini_value or None
         if option_value is None and name == "corpus" and value is not None:
             value = [_placed(corpus, folder) for corpus in value]
         if option_value is None and field.holds_paths and value is not None:

@@ -5,7 +5,7 @@ Contributions come from the reference itself, queried with one term at a time, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -140,9 +140,11 @@ def _values(documents: DocumentRows, rows: Int32Array, columns: Int32Array) -> F
     return values
 
 
-def term_names(recipe: Recipe, columns: Int32Array) -> list[str]:
-    """Return terms as texts; dimensions of learned vectors by number."""
-    return recipe.counts.vocabulary.take(columns) if recipe.counts is not None else [str(column) for column in columns]
+def term_names(recipe: Recipe, columns: Int32Array, terms: Mapping[int, str]) -> list[str]:
+    """Return terms as texts: those that ``terms`` give the columns of learned vectors, other columns by number."""
+    if recipe.counts is not None:
+        return recipe.counts.vocabulary.take(columns)
+    return [terms.get(column, str(column)) for column in columns.tolist()]
 
 
 def _sum(

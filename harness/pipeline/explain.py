@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
 from harness.data.progress import Display, SilentDisplay
 from harness.data.types import Ids, Int32Array, Run
-from harness.errors import DataError, UnknownNameError, UsageError
+from harness.errors import DataError, UsageError
 from harness.exact.dense import vector_lengths
 from harness.parity.contributions import (
     LENGTH,
@@ -40,7 +41,13 @@ from harness.parity.outcome_parity import OutcomeParity, References
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.pipeline.compare import DatasetLike, name_objects
 from harness.pipeline.engine_explanations import beside_engine, explain_scores
-from harness.pipeline.explained_search import ExplainedSearch, refused_change, search_to_explain, stored_result
+from harness.pipeline.explained_search import (
+    ExplainedSearch,
+    refused_change,
+    search_to_explain,
+    stored_result,
+    unknown_id,
+)
 from harness.pipeline.hit_explanations import NO_STAGE, absences
 from harness.pipeline.run import TrialInputs, run_plan
 from harness.pipeline.vectors_and_lists import (
@@ -51,6 +58,7 @@ from harness.pipeline.vectors_and_lists import (
     hits_of,
     model_facts,
     stage_score,
+    terms_of_columns,
     token_counts,
     vector_scores,
     vector_steps,
@@ -127,6 +135,10 @@ def explain(
     """
     objects = name_objects(backends, dataset) if backends is not None else name_objects((), dataset)
     keywords: dict[str, object] = {"query": str(query), "dataset": objects.dataset, **options}
+    if isinstance(doc := options.get("doc", ()), int | list | tuple):
+        keywords["doc"] = [
+            str(name) if isinstance(name, int) else name for name in ((doc,) if isinstance(doc, int) else doc)
+        ]
     if backends is not None:
         keywords["backends"] = objects.backends
     stored = _result_of(result)
@@ -277,7 +289,7 @@ class _Explainer:
         absent = [name for name, row in zip(chosen, corpus_ids.rows_of(chosen).tolist(), strict=True) if row < 0]
         absent = [name for name in absent if not any(name in hits for hits in self.hits.values())]
         if absent and len(corpus_ids):
-            raise UnknownNameError("document", absent[0], corpus_ids.to_list(), of=f"'{self.search.dataset.name}'")
+            raise unknown_id("document", absent[0], corpus_ids, self.search.dataset.name)
         return tuple(chosen)
 
     def _whole_ranking(self, complete: Reference) -> _Exact:
@@ -349,6 +361,9 @@ class _Explainer:
         )
 
     def _notes(self) -> Iterator[str]:
+        """Yield what a reader must know of the choice of documents."""
+        if not self.documents:
+            yield "no backend returned a document"
         if self.expected_left_out:
             documents = counted(self.expected_left_out, "more expected document is", "more expected documents are")
             yield f"{documents} not explained: name them with --doc"
@@ -364,8 +379,11 @@ class _Explainer:
         return self._hits_only(label)
 
     def _hits_only(self, label: str) -> BackendExplanation:
-        """Explain a backend that is known only by its hits."""
+        """Explain a backend that is known only by its hits, which have no scores if it returned only ids."""
+        hits = self.hits[label].values()
         scores = tuple(self._score(label, name) for name in self.documents)
+        if hits and all(hit.score == 1 - hit.rank for hit in hits):
+            scores = tuple(replace(score, score=None) for score in scores)
         return BackendExplanation(label, "hits", scores, note="it has no exact reference")
 
     def _cause(self, label: str) -> str | None:
@@ -398,20 +416,26 @@ class _Explainer:
         recipe, present = reference.recipe, np.flatnonzero(rows >= 0)
         scores = term_scores(reference, rows[present])
         words, written = self._words(outcome)
-        table = _TermTable(reference, scores, rows[present], written)
+        term_of = terms_of_columns(outcome.trial, self.search.cache) if recipe.counts is None else {}
+        table = _TermTable(reference, scores, rows[present], term_names(recipe, scores.columns, term_of), written)
         documents, column_of = [], {int(position): column for column, position in enumerate(present)}
         for position, name in enumerate(self.documents):
+            tokens, cut = token_counts(outcome, "documents", self._corpus_row(name)) or (None, None)
             document = replace(
                 self._score(label, name),
                 absence=self._absence(outcome, exact, name, int(rows[position])),
                 exact_rank=exact.ranks.get(name),
+                tokens=tokens,
+                cut=cut,
             )
             if position in column_of:
                 document = table.fill(document, column_of[position])
+                document = replace(document, respelled=self._respelled(document, words))
             documents.append(document)
         formula, averages = recipe_formula(recipe), collection_of(recipe).average if recipe.shards is None else None
         facts: dict[str, str | float | int | None] = {"scoring": reference.mode}
-        facts |= {"analyzer": terms.analyzer} if (terms := _terms_of(outcome)) is not None else {}
+        terms = _terms_of(outcome)
+        facts |= model_facts(outcome, self.search.row) if terms is None else {"analyzer": terms.analyzer}
         if formula is not None:
             facts |= {"k1": formula.k1, "b": formula.b, "k1_plus_1": formula.k1_plus_1}
         if averages is not None and len(set(averages.tolist())) == 1:
@@ -422,7 +446,7 @@ class _Explainer:
             tuple(documents),
             facts,
             words,
-            tuple(self._document_differences(reference, documents, rows)),
+            tuple(self._document_differences(reference, documents, rows, term_of)),
             self._cause(label),
         )
 
@@ -556,8 +580,23 @@ class _Explainer:
                 written.setdefault(term, {})[word.written] = None
         return words, {term: tuple(of_term) for term, of_term in written.items()}
 
+    def _respelled(self, document: DocumentScore, words: Sequence[QueryWord]) -> tuple[str, ...]:
+        """Return words of the query that a document only has in another Unicode normalisation, and so lacks."""
+        missing, row = set(document.missing_terms), self._corpus_row(document.document)
+        lacking = {word.written for word in words if missing & set(word.terms)}
+        if not lacking or row < 0:
+            return ()
+        spellings = _WORD.findall(self.search.dataset.corpus.texts[row].as_py())
+        normalized = {unicodedata.normalize("NFC", word) for word in spellings} if lacking - set(spellings) else set()
+        respelled = (word for word in lacking - set(spellings) if unicodedata.normalize("NFC", word) in normalized)
+        return tuple(sorted(respelled))
+
     def _document_differences(
-        self, reference: SparseReference, documents: Sequence[DocumentScore], rows: Int32Array
+        self,
+        reference: SparseReference,
+        documents: Sequence[DocumentScore],
+        rows: Int32Array,
+        term_of: Mapping[int, str],
     ) -> Iterator[DocumentDifference]:
         """Yield why each document is above the next one, in the order of the exact ranking."""
         row_of = dict(zip(self.documents, rows.tolist(), strict=True))
@@ -568,7 +607,7 @@ class _Explainer:
             difference = pair_difference(reference, scores, pair)
             amounts: dict[str, float] = {}
             for term, amount in zip(
-                term_names(reference.recipe, scores.columns), difference.terms.tolist(), strict=True
+                term_names(reference.recipe, scores.columns, term_of), difference.terms.tolist(), strict=True
             ):
                 amounts[term] = amounts.get(term, 0.0) + amount
             amounts[LENGTH] = difference.length
@@ -660,17 +699,17 @@ def _terms_of(outcome: Outcome) -> Terms | None:
 
 
 class _TermTable:
-    """The terms of each document: ``rows`` int32 (D,) are the documents of ``scores``."""
+    """The terms of each document: ``rows`` int32 (D,) are the documents of ``scores``, ``names`` are its terms."""
 
     def __init__(
         self,
         reference: SparseReference,
         scores: TermScores,
         rows: Int32Array,
+        names: Sequence[str],
         written: Mapping[str, tuple[str, ...]],
     ) -> None:
-        self.recipe, self.scores, self.rows, self.written = reference.recipe, scores, rows, written
-        self.names = term_names(reference.recipe, scores.columns)
+        self.recipe, self.scores, self.rows, self.names, self.written = reference.recipe, scores, rows, names, written
         weighted = self.recipe.counts is not None and self.recipe.counts.field_weights is not None
         self.fields = ["".join(name.partition(":")[:2]) if weighted else "" for name in self.names]
         self.lengths = self.recipe.counts.lengths[rows] if self.recipe.counts is not None else None

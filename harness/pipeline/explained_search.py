@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pyarrow.compute as pc
 
 from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
+from harness.data.id_spelling import spelled_otherwise
 from harness.data.progress import Display
 from harness.data.texts import text_digest
 from harness.data.types import Ids, Qrels, Run
-from harness.errors import HarnessError, UnknownNameError, UsageError
+from harness.errors import HarnessError, UnknownNameError, UsageError, near_name
 from harness.loaders import check_dataset
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.regress.rerun import request_of
@@ -42,6 +44,8 @@ _OF_CHECK = (
     *("require", "metrics", "judged_only", "slice", "confidence", "answer_threshold"),
 )
 """Options of a result's plan that change no hit."""
+_MOST_NAMES = 5_000
+"""The nearest of these many ids is found in about a second."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -155,7 +159,20 @@ def _require_query(query: str, dataset: Dataset, full: Dataset) -> None:
             f"query '{query}' is not in the sample of {counted(len(dataset.queries), 'query')}",
             fix="explain a query of the sample, or search without a sample: --dataset and --backends without RESULT",
         )
-    raise UnknownNameError("query", query, dataset.queries.ids.to_list(), of=f"'{dataset.name}'")
+    raise unknown_id("query", query, dataset.queries.ids, dataset.name)
+
+
+def unknown_id(kind: str, name: str, ids: Ids, dataset: str) -> UsageError:
+    """Return the error for an id that a dataset lacks, with the nearest id; of many ids only the like are looked at."""
+    problem, spelling = f"unknown {kind} '{name}' of '{dataset}'", spelled_otherwise([name], ids) if name else None
+    if spelling is not None:
+        same = f"the ids are the same {spelling.rule}"
+        return UsageError(problem, fix=f"did you mean '{spelling.corpus_id}'? {same}")
+    if len(ids) <= _MOST_NAMES:
+        return UnknownNameError(kind, name, ids.to_list(), of=f"'{dataset}'")
+    alike = ids.values.filter(pc.starts_with(ids.values, pattern=name[: len(name) // 2]))
+    near = near_name(name, alike[:_MOST_NAMES].to_pylist())
+    return UsageError(problem, fix=f"did you mean '{near}'?" if near else f"it has {counted(len(ids), 'id')}")
 
 
 def _refuse_changes(request: ExplainRequest, report: Result, dataset: Dataset, digest: str | None) -> None:

@@ -29,6 +29,7 @@ from harness.pipeline.vectors_and_lists import (
     engine_lists,
     fused_lists,
     hits_of,
+    terms_of_columns,
     vector_scores,
 )
 from harness.plan.plan import Plan
@@ -36,6 +37,7 @@ from harness.results.explanation import Kind
 from harness.results.hit_rules import HitRules
 from harness.results.pools import pools_of, ranks_of_keys, top_of
 from harness.results.stored import EXPLANATION_SCHEMA
+from harness.store.cache import Cache
 from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import Outcome
 
@@ -210,15 +212,21 @@ class HitExplainer:
         """Explain a backend whose reference is sparse."""
         recipe, (rows, present, indptr) = reference.recipe, self._rows(reference)
         if reference not in self._of_reference:
-            self._of_reference[reference] = self._contributions(reference, rows, present, indptr)
+            terms = terms_of_columns(outcome.trial, Cache()) if recipe.counts is None else {}
+            self._of_reference[reference] = self._contributions(reference, rows, present, indptr, terms)
         columns, parts = self._of_reference[reference]
         notes = self._notes(outcome, recipe, rows, columns["exact_score"] != 0)
         return _Explanation("terms", columns, notes, parts)
 
     def _contributions(
-        self, reference: SparseReference, rows: Int32Array, present: Int64Array, indptr: Int64Array
+        self,
+        reference: SparseReference,
+        rows: Int32Array,
+        present: Int64Array,
+        indptr: Int64Array,
+        term_of: Mapping[int, str],
     ) -> tuple[_Columns, _Parts]:
-        """Return what a sparse reference computes; arguments as :meth:`_rows` returns them."""
+        """Return what a sparse reference computes; arguments as :meth:`_rows` and ``terms_of_columns`` return them."""
         recipe = reference.recipe
         length, stored = (np.full(len(rows), np.nan) for _ in range(2))
         if recipe.counts is not None:
@@ -246,7 +254,7 @@ class HitExplainer:
         parts = _Parts(
             pair,
             names,
-            strings(term_names(recipe, distinct.astype(np.int32))),
+            strings(term_names(recipe, distinct.astype(np.int32), term_of)),
             {
                 "weight": weight,
                 "tf": tf,

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import orjson
 
 from harness.data.types import Ids, Int32Array, Run
-from harness.encoders.settings import Role
+from harness.encoders.column_terms import column_terms
+from harness.encoders.settings import Role, Settings
+from harness.encoders.sources import encoding_key
 from harness.encoders.token_counts import UNKNOWN, TextLengths
 from harness.exact.dense import vector_lengths
 from harness.parity.contributions import ROUNDING, ScoreStep, join_steps, score_rows, step_name
 from harness.parity.fused_lists import FUSIONS
 from harness.parity.references import DenseReference, references_of_compared
 from harness.plan.backend_spec import BackendSpec
+from harness.plan.plan import Trial
 from harness.plan.stages import parse_weights
 from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.results.explanation import ListScore, Neighbour, VectorScore
+from harness.store.cache import Cache
 from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
 
 _NEIGHBOURS = 5
+_COLUMN_TERMS = "columns.json"
 _MODEL_FACTS = ("model", "dimensions", "query_prompt", "document_prompt")
+
+
+def terms_of_columns(trial: Trial, cache: Cache) -> Mapping[int, str]:
+    """Return the terms of the columns of a model's sparse vectors, kept in the cache; none for other vectors."""
+    encoder = trial.spec.card.model_encoder if trial.spec.card is not None else None
+    if encoder is None or encoder == "dense":
+        return {}
+    settings = Settings.of(encoder, trial.parameters)
+    key = {"columns": encoding_key(settings, "queries", "", fetch=False)["model"]}
+
+    def write(folder: Path) -> None:
+        (folder / _COLUMN_TERMS).write_bytes(orjson.dumps(list(column_terms(settings).items())))
+
+    return dict(orjson.loads((cache.get_or_build("term-texts", key, write) / _COLUMN_TERMS).read_bytes()))
 
 
 class Hit(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.data.arrow import strings, take_rows
 from harness.data.labels import read_labels, select_labels, settle, with_labels
@@ -23,6 +23,11 @@ from harness.report.rankings.judging_pool import JudgingPool, PoolRules, judging
 from harness.results.schema import Result
 from harness.user_path import user_path
 from harness.wording import counted
+
+if TYPE_CHECKING:
+    from harness.pipeline.check.checked import CheckResult
+    from harness.pipeline.regress.regression import Regression
+    from harness.results.comparison import Comparison
 
 _TEXT_LENGTH = 20_000
 """Characters of a document's text that the page holds: its digest is of the whole text."""
@@ -58,18 +63,21 @@ class JudgingPage:
 
 
 @keywords_of(JudgeRequest)
-def judge(result: str | Path, **options: object) -> JudgingPage:
+def judge(result: str | Path | Comparison | CheckResult | Regression, **options: object) -> JudgingPage:
     """Return the page on which people judge documents of a stored result; the command ``harness judge`` is this call.
 
     Args:
-        result: a result folder of compare, check, regress or diff.
+        result: a result of compare, check, regress or diff that is stored, or its folder.
         options: as in :class:`harness.plan.config.JudgeRequest`; with ``page`` the page is also written there.
 
     Raises:
         UsageError: for wrong options, a result without texts, and if nothing is left to judge.
         ResultError: for a result that cannot be read.
     """
-    (request,) = from_keywords("harness.judge", {"result": result, **options}, JudgeRequest)
+    folder = getattr(result, "folder", result)
+    if folder is None:
+        raise UsageError("the result is not stored", fix="store it first: result.save(FOLDER)")
+    (request,) = from_keywords("harness.judge", {"result": folder, **options}, JudgeRequest)
     require(request)
     page = judging_page(request)
     if request.page is not None:
@@ -88,6 +96,8 @@ def judging_page(request: JudgeRequest) -> JudgingPage:
     if request.labels is not None:
         explorers = _labelled(explorers, request.labels, report)
     pool = judging_pool(explorers, pool_rules(request, report, explorers))
+    if not pool.pooled:
+        raise UsageError("no backend returned a document, so nothing can be judged", fix="judge another result")
     if not pool.queries:
         raise UsageError(
             f"all {counted(pool.pooled, 'document')} among the first {request.depth} hits are judged",
@@ -162,7 +172,8 @@ def _texts(explorer: Explorer, number: int, pool: JudgingPool) -> Mapping[str, s
     rows = explorer.corpus.ids.rows_of(strings(ids)) if explorer.corpus is not None else None
     if explorer.corpus is None or rows is None or (rows < 0).any():
         reason = explorer.no_texts or "some documents are in no corpus, and were returned without texts"
-        raise UsageError(f"documents cannot be judged without their texts: {reason}", fix="make the result again")
+        fix = "put the data back where they were, or make the result again"
+        raise UsageError(f"documents cannot be judged without their texts: {reason}", fix=fix)
     return dict(zip(ids, take_rows(explorer.corpus.texts, rows).to_pylist(), strict=True))
 
 

@@ -12,6 +12,7 @@ from harness.results.presenters import presenter
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_TERMS = 10
 Kind = Literal["terms", "vectors", "fusion", "second stage", "hits"]
 
 
@@ -124,7 +125,8 @@ class DocumentScore:
     terms, ``stored_length`` is the length with which it is scored. ``terms`` and ``of_all_documents`` add up to
     ``exact_score``. ``tokens`` and ``cut`` count the tokens of its text and those that a model did not read, None if
     unknown. ``finding`` is a sentence on a document that is expected, or not among the best: its rank at any depth, and
-    the terms of the query that it lacks. ``engine`` is the engine's own explanation, None unless requested.
+    the terms of the query that it lacks. ``respelled`` are words of the query that it lacks because its own are written
+    in another Unicode normalisation. ``engine`` is the engine's own explanation, None unless requested.
     """
 
     document: str
@@ -143,26 +145,34 @@ class DocumentScore:
     lists: tuple[ListScore, ...] = ()
     finding: str = ""
     engine: EngineExplanation | None = None
+    respelled: tuple[str, ...] = ()
 
     @property
     def missing_terms(self) -> tuple[str, ...]:
-        """The terms of the query that the document lacks."""
-        return tuple(dict.fromkeys(part.term for part in self.terms if part.tf is None))
+        """The terms of the query that the document lacks, the weightiest first."""
+        missing = sorted(
+            (part for part in self.terms if part.tf is None), key=lambda part: -part.weight * (part.idf or 1)
+        )
+        return tuple(dict.fromkeys(part.term for part in missing))
 
 
 def document_finding(score: DocumentScore, k: int, *, expected: bool) -> str:
     """Return a sentence on a document that is expected or not among a backend's best ``k``; else empty."""
-    subject, missing = "expected document" if expected else "document", score.missing_terms
+    subject, missing = "expected document" if expected else "document", list_terms(score.missing_terms)
     if score.rank is not None and score.rank <= k:
         return subject if expected else ""
-    lacking = f"; it lacks {', '.join(missing[:-1])} and {missing[-1]}" if len(missing) > 1 else ""
-    lacking = f"; it lacks {missing[0]}" if len(missing) == 1 else lacking
-    if score.rank is None and score.absence:
-        return f"{subject}, {score.absence}"
-    if score.rank is None and score.exact_rank is None:
-        return f"{subject}, not returned"
+    if score.rank is None and (score.absence or score.exact_rank is None):
+        reason = score.absence.removeprefix("no hit: ") or "not returned"
+        return f"{subject}: {reason}" if expected else score.absence
     exact = "" if score.rank is not None else " of the exact ranking"
-    return f"{subject} at rank {score.rank or score.exact_rank:,}{exact}{lacking}"
+    return f"{subject} at rank {score.rank or score.exact_rank:,}{exact}{'; it lacks ' if missing else ''}{missing}"
+
+
+def list_terms(terms: Sequence[str]) -> str:
+    """Return terms in words: ``fuse, panel and wire``; of many the first, and how many more there are."""
+    if len(terms) > _MOST_TERMS:
+        terms = [*terms[:_MOST_TERMS], f"{len(terms) - _MOST_TERMS:,} more"]
+    return f"{', '.join(terms[:-1])} and {terms[-1]}" if len(terms) > 1 else "".join(terms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -59,6 +60,52 @@ def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     plugin = () if INSTALLED else ("-p", "harness.integrations.pytest_plugin")
     others = ("no:faulthandler", "no:cacheprovider", "no:langsmith_plugin")
     return project.runpytest_inprocess(*(word for name in others for word in ("-p", name)), *plugin, *arguments)
+
+
+def write_labels(project: pytest.Pytester, name: str, grade: int, **fields: str) -> str:
+    """Judge the document that question ``x`` finds, and does not expect."""
+    line = {"query_id": "x", "doc_id": "fruit#0", "grade": grade, "by": name, **fields}
+    project.path.joinpath(f"{name}.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    return f"{name}.jsonl"
+
+
+def test_labels_of_people_and_of_a_model(project: pytest.Pytester) -> None:
+    text = HARNESS_TOML.replace('golden = "golden.jsonl"', "").replace(', "MRR@5>=0.1"', "")
+    project.path.joinpath("harness.toml").write_text(text, encoding="utf-8")
+    anna, ben = write_labels(project, "anna", 1), write_labels(project, "ben", 0)
+    model = write_labels(project, "model", 1, model="judge", prompt_digest="0123456789ab")
+    outcomes = {
+        (): "failed",
+        ("--golden-labels", anna): "passed",
+        ("--golden-labels", anna, "--golden-labels", ben): "failed",  # of two grades the lower counts
+        ("--golden-labels", model): "failed",  # a gate counts people's labels
+        ("--golden-labels", model, "--golden-count-model-labels"): "passed",
+    }
+    for words, outcome in outcomes.items():
+        run(project, "--golden-set", "golden.jsonl", *words).assert_outcomes(**{outcome: 1})
+    settings = f"golden_sets = golden.jsonl\ngolden_labels = {model}\ngolden_count_model_labels = true\n"
+    project.makeini(f"[pytest]\n{settings}")
+    run(project).assert_outcomes(passed=1)
+    project.makeini(f"[pytest]\n{settings.replace('true', 'false')}")
+    run(project).assert_outcomes(failed=1)
+    line = {"query_id": "nobody", "doc_id": "fruit#0", "grade": 1, "by": "anna"}
+    project.path.joinpath("stray.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    result = run(project, "--golden-labels", "stray.jsonl")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*nobody*"])
+
+
+def test_the_fixture_takes_labels(project: pytest.Pytester) -> None:
+    project.path.joinpath("harness.toml").write_text(HARNESS_TOML.replace(', "MRR@5>=0.1"', ""), encoding="utf-8")
+    write_labels(project, "anna", 1)
+    project.makepyfile(
+        """
+        def test_labels(golden_check):
+            assert not golden_check().passed
+            assert golden_check(labels="anna.jsonl").passed
+        """
+    )
+    run(project).assert_outcomes(passed=1)
 
 
 def test_a_golden_set_on_the_command_line(project: pytest.Pytester) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from small_world import write_cards
 from warm_harness import harness_command
 
 import harness
@@ -171,3 +172,63 @@ def test_the_command_prints_terms_and_steps() -> None:
     (found,) = json.loads(done.stdout)["backends"][0]["documents"]
     assert found["document"] == "CACM-3127"
     assert found["exact_rank"] == 1
+
+
+ODD = {
+    "d 1": "fuse panel fuse wire",
+    "두 번째": "the fuse",
+    "007": "panels",
+    "7": "garden",
+    "e": "",
+    "cafe\u0301": "the of",
+}
+ODD_QUERIES = {"q 1": "The fuse panels", "1": "zeppelin", "stop": "the of a", "blank": " "}
+
+
+def test_ids_of_every_kind_are_explained_and_near_ones_are_named() -> None:
+    dataset = Dataset.of(ODD, ODD_QUERIES, name="odd")
+    options: dict[str, object] = {"dataset": dataset, "backends": "csr:analyzer=snowball-english"}
+    explanation = harness.explain(query="q 1", doc=["두 번째", "007", 7, "e", "두 번째"], **options)
+    assert explanation.documents == ("두 번째", "007", "7", "e")
+    for query in (1, "stop", "blank"):
+        explanation = harness.explain(query=query, **options)
+        assert (explanation.documents, explanation.notes) == ((), ("no backend returned a document",))
+        assert "no backend returned a document" in explanation.render()
+        (document,) = harness.explain(query=query, doc="7", **options).backends[0].documents
+        assert document.absence == "no hit: it has none of the query's terms"
+    assert {word.terms for word in harness.explain(query="stop", **options).backends[0].words} == {()}
+    for query, doc, message in (
+        ("q1", (), r"unknown query 'q1' of 'odd'\s+did you mean 'q 1'\?"),
+        ("", (), "unknown query '' of 'odd'"),
+        ("1", "d1", r"unknown document 'd1' of 'odd'\s+did you mean 'd 1'\?"),
+        ("1", "caf\u00e9", "the ids are the same but for Unicode normalisation"),
+        ("1", "", "unknown document '' of 'odd'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            harness.explain(query=query, doc=doc, **options)
+    with pytest.raises(UsageError, match="--k is 0"):
+        harness.explain(query="1", k=0, **options)
+    many = Dataset.of({f"doc-{number}": "fuse" for number in range(6000)}, ODD_QUERIES, name="many")
+    with pytest.raises(UsageError, match="unknown document 'doc-60001' of 'many'\n  did you mean 'doc-"):
+        harness.explain(query="1", dataset=many, backends="csr:analyzer=whitespace", doc="doc-60001")
+
+
+def test_words_in_another_unicode_normalisation_are_named() -> None:
+    texts = {"d1": "cafe\u0301 fuse", "d2": "caf\u00e9"}
+    explanation = harness.explain(
+        query="q",
+        dataset=Dataset.of(texts, {"q": "caf\u00e9 fuse"}, name="unicode"),
+        backends="csr:analyzer=whitespace",
+    )
+    assert documents(explanation)["d1"].respelled == ("caf\u00e9",)
+    assert documents(explanation)["d2"].respelled == ()
+    assert "in another Unicode normalisation" in " ".join(explanation.render().split())
+
+
+def test_documents_that_an_engine_lost_are_named(dataset: Dataset, tmp_path: Path) -> None:
+    cards = write_cards(tmp_path, losing="LosesDocuments", good="BruteForce")
+    backends = ["losing", "good"]
+    explanation = harness.explain(query="q1", dataset=dataset, backends=backends, cards=cards)
+    assert "lost 1 documents that are not empty: d2" in explanation.backends[0].note
+    assert documents(explanation, 1)["d2"].rank == 3
+    assert not explanation.differences

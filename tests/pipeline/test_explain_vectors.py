@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from dense_engines import blind_card
 from installed import skip_without
-from tiny_models import tiny_dense
+from tiny_models import tiny_dense, tiny_splade
 
 import harness
 from harness.data.dataset import Dataset
@@ -144,3 +145,33 @@ def test_a_planted_prompt_and_a_cut_text_are_named_with_their_amounts(tmp_path: 
     assert np.all(np.diff([0, *cut]) > 0)
     assert explanation.backends[1].facts["query_prompt"] == "a cat:"
     assert "tokens cut" in explanation.render()
+
+
+def test_learned_vectors_are_explained_by_the_models_tokens(tmp_path: Path) -> None:
+    skip_without("sentence_transformers")
+    model = tiny_splade(tmp_path / "splade")
+    dataset = Dataset.of({"d1": "the garden", "d2": "a cat sat"}, {"q1": "the dog sat"}, name="learned")
+    explanation = harness.explain(query="q1", dataset=dataset, backends=f"csr-splade:model={model};device=cpu")
+    (backend,) = explanation.backends
+    assert backend.facts["query_tokens"] == 3
+    terms = explanation.terms()
+    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    assert set(terms.term) <= vocabulary.keys()
+    sums = terms.groupby("document").contribution.sum()
+    for name, document in documents(explanation, "csr-splade").items():
+        assert document.exact_score == pytest.approx(sums[name], rel=1e-5)
+        assert document.tokens is not None
+    assert "more terms" in explanation.render(), "a vocabulary of terms is cut to the weightiest"
+
+
+def test_given_vectors_are_explained_by_their_words(tmp_path: Path) -> None:
+    for role, key, vector in (
+        ("documents", "d1", {"fuse": 2.0, "wire": 1.0}),
+        ("queries", "q1", {"fuse": 1, "panel": 1}),
+    ):
+        (tmp_path / f"{role}.jsonl").write_text(json.dumps({"id": key, "vector": vector}))
+    dataset = Dataset.of({"d1": "text"}, {"q1": "text"}, {"q1": {"d1": 1}}, name="given")
+    explanation = harness.explain(query="q1", dataset=dataset, backends=f"csr-splade:model=precomputed:{tmp_path}")
+    (document,) = documents(explanation, "csr-splade").values()
+    assert [(part.term, part.tf, part.contribution) for part in document.terms] == [("fuse", 2, 2), ("panel", None, 0)]
+    assert document.missing_terms == ("panel",)

@@ -10,6 +10,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from stored_results import (
+    BACKEND,
+    DOCUMENTS,
+    GOLDEN,
+    LONG,
+    QUERIES,
+    QUICK,
+    answer,
+    broken,
+    store_check,
+    store_comparison,
+    write_dataset,
+    write_lines,
+)
 
 import harness
 from harness.cli.app import _build
@@ -19,59 +33,12 @@ from harness.results.explanation import DocumentScore, Explanation
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
-DOCUMENTS = {
-    "d1": "fuse panel fuse wire",
-    "d2": "the fuse of the house is in the garden shed behind the old wall",
-    "d3": "panels and wires of a panel",
-    "d4": "garden",
-    "d5": "zeppelin over the sea",
-}
-QUERIES = {"q1": "The fuse panels", "q2": "zeppelin garden"}
-LONG = {f"d{number}": f"fuse {number}" for number in range(9)}
-GOLDEN = [
-    {"id": "q1", "question": QUERIES["q1"], "expected": ["d2", "d4"]},
-    {"id": "q2", "question": QUERIES["q2"], "expected": ["d5"]},
-]
-BACKEND = "csr:analyzer=snowball-english"
-QUICK: dict[str, Any] = {"backends": BACKEND, "timing": False, "isolation": "none"}
 LACKING = "expected document at rank 3 of the exact ranking; it lacks panel"
-
-
-def write_lines(path: Path, records: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
-
-
-def write_dataset(folder: Path, documents: Mapping[str, str] = DOCUMENTS) -> Path:
-    (folder / "qrels").mkdir(parents=True)
-    for name, texts in (("corpus", documents), ("queries", QUERIES)):
-        room = {"d4": "shed"}
-        write_lines(
-            folder / f"{name}.jsonl",
-            [{"_id": key, "text": text, "metadata": {"room": room.get(key, "hall")}} for key, text in texts.items()],
-        )
-    judged = "query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td4\t2\nq1\td1\t0\nq2\td5\t1\n"
-    (folder / "qrels" / "test.tsv").write_text(judged)
-    return folder
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A dataset in BEIR's layout, and a golden set next to its documents."""
-    folder = write_dataset(tmp_path / "house")
-    write_lines(folder / "golden.jsonl", GOLDEN)
-    return folder
-
-
-def compared(house: Path, target: Path, **options: Any) -> Path:
-    harness.compare(dataset=str(house), out=target, k=2, **{**QUICK, **options})
-    return target
-
-
-def checked(house: Path, target: Path, **options: Any) -> Path:
-    golden, corpus = str(house / "golden.jsonl"), str(house / "corpus.jsonl")
-    harness.check(golden, **{"corpus": corpus, "k": 2, "out": target, **QUICK, **options})
-    return target
+    return write_dataset(tmp_path / "house")
 
 
 def documents(explanation: Explanation, number: int = 0) -> Mapping[str, DocumentScore]:
@@ -89,8 +56,8 @@ def refusal(*arguments: Any, **options: Any) -> str:
 
 
 def test_expected_documents_are_explained_at_any_depth_in_every_format(house: Path, tmp_path: Path) -> None:
-    by_compare = harness.explain(compared(house, tmp_path / "compare"), query="q1", k=1)
-    by_check = harness.explain(checked(house, tmp_path / "check"), query="q1", k=1)
+    by_compare = harness.explain(store_comparison(house, tmp_path / "compare"), query="q1", k=1)
+    by_check = harness.explain(store_check(house, tmp_path / "check"), query="q1", k=1)
     golden, corpus = str(house / "golden.jsonl"), str(house / "corpus.jsonl")
     of_golden = harness.explain(golden=golden, corpus=corpus, backends=BACKEND, query="q1", k=1)
     of_objects = harness.explain(golden=GOLDEN, corpus=DOCUMENTS, backends=BACKEND, query="q1", k=1)
@@ -98,7 +65,7 @@ def test_expected_documents_are_explained_at_any_depth_in_every_format(house: Pa
     for explanation in (by_compare, by_check, of_golden, of_objects):
         assert findings(explanation) == {
             "d2": LACKING,
-            "d4": "expected document, no hit: it has none of the query's terms",
+            "d4": "expected document: it has none of the query's terms",
         }
         assert set(explanation.expected) == {"d2", "d4"}
         for format_name in ("table", "markdown", "json"):
@@ -111,7 +78,7 @@ def test_expected_documents_are_explained_at_any_depth_in_every_format(house: Pa
 
 
 def test_the_command_explains_a_check_and_a_golden_set(house: Path, tmp_path: Path) -> None:
-    folder = checked(house, tmp_path / "check")
+    folder = store_check(house, tmp_path / "check")
     golden = ["--golden", str(house / "golden.jsonl"), "--corpus", str(house / "corpus.jsonl"), "--backends", BACKEND]
     printed = []
     for words in ([str(folder)], [str(folder / "report.json")], golden):
@@ -132,7 +99,7 @@ def test_many_expected_documents_are_counted(house: Path) -> None:
 
 
 def test_a_regression_is_explained_and_a_difference_of_two_results_names_them(house: Path, tmp_path: Path) -> None:
-    before = compared(house, tmp_path / "before")
+    before = store_comparison(house, tmp_path / "before")
     options: dict[str, Any] = {"timing": False, "isolation": "none", "out": tmp_path / "after"}
     regression = harness.regress(before, set=["csr:k1=2"], **options)
     for result in (tmp_path / "after", regression, harness.Regression.load(tmp_path / "after")):
@@ -155,7 +122,7 @@ def test_scores_of_runs_have_nothing_to_explain(house: Path) -> None:
     assert "no result at" in refusal(house, query="q1")
 
 
-@pytest.mark.parametrize("make", [compared, checked])
+@pytest.mark.parametrize("make", [store_comparison, store_check])
 def test_a_moved_folder_is_explained_and_moved_documents_are_named_again(
     make: Any, house: Path, tmp_path: Path
 ) -> None:
@@ -165,7 +132,7 @@ def test_a_moved_folder_is_explained_and_moved_documents_are_named_again(
     moved = str(shutil.move(house, tmp_path / "elsewhere"))
     place = (
         {"dataset": moved}
-        if make is compared
+        if make is store_comparison
         else {"corpus": f"{moved}/corpus.jsonl", "golden": f"{moved}/golden.jsonl"}
     )
     for name, flag in (("golden", "--golden FILE"), ("corpus", "--corpus PLACE"), ("dataset", "--dataset PATH")):
@@ -176,13 +143,13 @@ def test_a_moved_folder_is_explained_and_moved_documents_are_named_again(
             )
     assert harness.explain(folder, query="q1", **place).backends == expected.backends
     others = tmp_path / "others"
-    write_lines(write_dataset(others, {**DOCUMENTS, "d4": "shed"}) / "golden.jsonl", GOLDEN)
+    write_dataset(others, {**DOCUMENTS, "d4": "shed"})
     place = {name: value.replace("elsewhere", "others") for name, value in place.items()}
     assert "has other documents now than the result" in refusal(folder, query="q1", **place)
 
 
 def test_a_changed_query_is_refused(house: Path, tmp_path: Path) -> None:
-    compare, check = compared(house, tmp_path / "compare"), checked(house, tmp_path / "check")
+    compare, check = store_comparison(house, tmp_path / "compare"), store_check(house, tmp_path / "check")
     write_lines(house / "queries.jsonl", [{"_id": "q1", "text": "another"}, {"_id": "q2", "text": QUERIES["q2"]}])
     write_lines(house / "golden.jsonl", [{**GOLDEN[0], "question": "another"}, GOLDEN[1]])
     for folder in (compare, check):
@@ -191,7 +158,7 @@ def test_a_changed_query_is_refused(house: Path, tmp_path: Path) -> None:
 
 
 def test_results_without_texts_are_explained(house: Path, tmp_path: Path) -> None:
-    for make in (compared, checked):
+    for make in (store_comparison, store_check):
         folder = make(house, tmp_path / make.__name__, no_text=True)
         assert findings(harness.explain(folder, query="q1", k=1))["d2"] == LACKING
 
@@ -204,7 +171,7 @@ def test_one_of_several_datasets_is_named(house: Path, tmp_path: Path) -> None:
     assert "unknown dataset 'shed' of the result" in refusal(folder, query="q1", dataset="shed")
     assert harness.explain(folder, query="q1", dataset="garage").documents[0] == "d6"
     corpora = [f"small={house / 'corpus.jsonl'}", f"large={other / 'corpus.jsonl'}"]
-    checked(house, tmp_path / "corpora", corpus=corpora)
+    store_check(house, tmp_path / "corpora", corpus=corpora)
     assert "2 corpora: small, large | explain one of them: --corpus NAME" in refusal(tmp_path / "corpora", query="q1")
     assert harness.explain(tmp_path / "corpora", query="q1", corpus="large").documents[0] == "d6"
 
@@ -240,7 +207,7 @@ def test_filters_groups_and_chunks_of_a_golden_set(house: Path, tmp_path: Path) 
         {"id": "g", "question": "fuse panel", "expected": [["d3", "d2"]]},
     ]
     write_lines(house / "golden.jsonl", questions)
-    folder = checked(house, tmp_path / "check")
+    folder = store_check(house, tmp_path / "check")
     explanation = harness.explain(folder, query="f", doc=["d2", "d4"])
     assert documents(explanation)["d4"].absence == "left out by the filter"
     assert documents(explanation)["d2"].rank == 1
@@ -256,31 +223,23 @@ def test_filters_groups_and_chunks_of_a_golden_set(house: Path, tmp_path: Path) 
     assert "z#1" in message
 
 
-def answer(question: str, k: int) -> list[str]:
-    return ["d3", "d1"][:k]
-
-
 def test_the_users_own_code_is_known_by_its_stored_hits(house: Path, tmp_path: Path) -> None:
     backends = {"words": BACKEND, "mine": answer}
     for folder in (
-        compared(house, tmp_path / "compare", backends=backends),
-        checked(house, tmp_path / "check", backends=BACKEND, against={"mine": answer}),
+        store_comparison(house, tmp_path / "compare", backends=backends),
+        store_check(house, tmp_path / "check", backends=BACKEND, against={"mine": answer}),
     ):
         explanation = harness.explain(folder, query="q1")
         own = explanation.backends[1]
         assert (own.label, own.note) == ("mine", "it has no exact reference")
-        assert documents(explanation, 1)["d3"].rank == 1
-        assert findings(explanation, 1)["d2"] == "expected document, not returned"
-    checked(house, tmp_path / "only", backends=None, corpus=(), against={"mine": answer})
+        assert (documents(explanation, 1)["d3"].rank, documents(explanation, 1)["d3"].score) == (1, None)
+        assert findings(explanation, 1)["d2"] == "expected document: not returned"
+    store_check(house, tmp_path / "only", backends=None, corpus=(), against={"mine": answer})
     assert "are the user's own code, and have no exact reference" in refusal(tmp_path / "only", query="q1")
 
 
-def broken(question: str, k: int) -> list[str]:
-    raise ValueError("the service is down")
-
-
 def test_a_backend_that_failed_is_named_and_the_others_are_explained(house: Path, tmp_path: Path) -> None:
-    folder = compared(house, tmp_path / "failed", backends={"mine": broken, "words": BACKEND})
+    folder = store_comparison(house, tmp_path / "failed", backends={"mine": broken, "words": BACKEND})
     failed, words = harness.explain(folder, query="q1").backends
     assert (failed.label, words.label) == ("mine", "words")
     assert failed.note.startswith("it failed: ")
@@ -291,8 +250,8 @@ def test_a_backend_that_failed_is_named_and_the_others_are_explained(house: Path
 def test_labels_and_thresholds_of_the_result_are_not_needed_again(house: Path, tmp_path: Path) -> None:
     label = {"query_id": "q1", "doc_id": "d3", "grade": 1, "by": "anna"}
     labels = write_lines(tmp_path / "labels.jsonl", [label])
-    folder = compared(house, tmp_path / "compare", labels=labels)
-    check = checked(house, tmp_path / "check", labels=labels, require=["Hit@2>=0.1"])
+    folder = store_comparison(house, tmp_path / "compare", labels=labels)
+    check = store_check(house, tmp_path / "check", labels=labels, require=["Hit@2>=0.1"])
     labels.unlink()
     assert set(harness.explain(folder, query="q1").expected) == {"d2", "d3", "d4"}
     assert set(harness.explain(check, query="q1").expected) == {"d2", "d3", "d4"}
@@ -307,7 +266,7 @@ def test_labels_and_thresholds_of_the_result_are_not_needed_again(house: Path, t
     ],
 )
 def test_contradictions_are_refused(options: Mapping[str, Any], words: str, house: Path, tmp_path: Path) -> None:
-    assert words in refusal(checked(house, tmp_path / "check"), query="q1", **options)
+    assert words in refusal(store_check(house, tmp_path / "check"), query="q1", **options)
 
 
 def test_a_corpus_needs_a_golden_set(house: Path) -> None:
@@ -320,7 +279,7 @@ def test_a_corpus_needs_a_golden_set(house: Path) -> None:
 
 
 def test_the_options_may_stand_in_a_file(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked(house, tmp_path / "result")
+    store_check(house, tmp_path / "result")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "harness.toml").write_text(
         '[explain]\nresult = "result"\nk = 1\n[judge]\nresult = "result"\nbudget = 1\n'

@@ -18,10 +18,12 @@ from harness.results.explanation import (
     Explanation,
     TermContribution,
     VectorScore,
+    list_terms,
 )
 from harness.wording import counted
 
 _DIGITS = ".6g"
+_MOST_TERMS = 20
 
 
 def explanation_document(explanation: Explanation) -> Document:
@@ -144,15 +146,18 @@ def _parts(document: DocumentScore) -> Iterator[str]:
     """Yield what a document's score is made of, in words."""
     if document.finding:
         yield document.finding
-    elif document.absence:
-        yield document.absence
     present = sorted((part for part in document.terms if part.tf is not None), key=lambda part: -part.contribution)
     if present:
-        yield ", ".join(f"{part.term} {_score(part.contribution)}" for part in present)
+        yield ", ".join(f"{part.term} {_score(part.contribution)}" for part in present[:_MOST_TERMS])
+    if len(present) > _MOST_TERMS:
+        rest = sum(part.contribution for part in present[_MOST_TERMS:])
+        yield f"{counted(len(present) - _MOST_TERMS, 'more term')} {_score(rest)}"
     if document.terms and document.of_all_documents:
         yield f"every document {_score(document.of_all_documents)}"
-    if document.missing_terms and "; it lacks" not in document.finding:
-        yield f"lacks {', '.join(document.missing_terms)}"
+    if present and document.missing_terms and "; it lacks" not in document.finding:
+        yield f"lacks {list_terms(document.missing_terms)}"
+    if document.respelled:
+        yield f"has {', '.join(document.respelled)} in another Unicode normalisation, which the analyzer keeps apart"
     if document.vector is not None:
         yield from _vector_parts(document.vector)
     for part in document.lists:

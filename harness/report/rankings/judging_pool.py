@@ -13,7 +13,7 @@ from harness.data import ranking
 from harness.data.labels import grades_of
 from harness.data.memory import qrels_from_dict
 from harness.data.ranking import TieRule
-from harness.data.types import Float64Array
+from harness.data.types import Float64Array, ranks_in
 from harness.metrics import Metric, QuerySet, counts_forbidden, score
 from harness.pipeline.regress.rescoring import repeated
 from harness.report.rankings.explorer import Explorer
@@ -188,6 +188,8 @@ class _Rescoring:
         for run in self.explorer.runs:
             values = np.zeros(len(assumed))
             again = repeated(run, queries, list(grades), self._depth)
+            if np.isnan(again.scores).any():  # the backend returned only ids, whose order counts
+                again = again.with_scores(-ranks_in(again.indptr).astype(np.float32))
             if judged and again.hits:
                 scores = score(
                     again,
