@@ -82,15 +82,15 @@ def test_labels_of_people_and_of_a_model(project: pytest.Pytester) -> None:
         ("--golden-labels", model, "--golden-count-model-labels"): "passed",
     }
     for words, outcome in outcomes.items():
-        run(project, "--golden-set", "golden.jsonl", *words).assert_outcomes(**{outcome: 1})
+        run(project, "-W", "default", "--golden-set", "golden.jsonl", *words).assert_outcomes(**{outcome: 1})
     settings = f"golden_sets = golden.jsonl\ngolden_labels = {model}\ngolden_count_model_labels = true\n"
     project.makeini(f"[pytest]\n{settings}")
-    run(project).assert_outcomes(passed=1)
+    run(project, "-W", "default").assert_outcomes(passed=1)
     project.makeini(f"[pytest]\n{settings.replace('true', 'false')}")
-    run(project).assert_outcomes(failed=1)
+    run(project, "-W", "default").assert_outcomes(failed=1)
     line = {"query_id": "nobody", "doc_id": "fruit#0", "grade": 1, "by": "anna"}
     project.path.joinpath("stray.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    result = run(project, "--golden-labels", "stray.jsonl")
+    result = run(project, "-W", "default", "--golden-labels", "stray.jsonl")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*nobody*"])
 
