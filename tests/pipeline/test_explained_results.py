@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from stored_results import (
@@ -29,6 +30,7 @@ import harness
 from harness.cli.app import _build
 from harness.data.dataset import Dataset
 from harness.errors import HarnessError, UnknownNameError, UsageError
+from harness.exact import DenseIndex
 from harness.results.explanation import DocumentScore, Explanation
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -236,6 +238,39 @@ def test_the_users_own_code_is_known_by_its_stored_hits(house: Path, tmp_path: P
         assert findings(explanation, 1)["d2"] == "expected document: not returned"
     store_check(house, tmp_path / "only", backends=None, corpus=(), against={"mine": answer})
     assert "are the user's own code, and have no exact reference" in refusal(tmp_path / "only", query="q1")
+
+
+def write_index(folder: Path) -> str:
+    """Write precomputed vectors, and an index of those of four documents, which is searched as an existing backend."""
+    generator = np.random.default_rng(1)
+    for role, names in (("documents", DOCUMENTS), ("queries", QUERIES)):
+        np.save(_made(folder) / f"{role}.npy", generator.standard_normal((len(names), 8)).astype(np.float32))
+        (folder / f"{role}.ids.txt").write_text("".join(f"{name}\n" for name in names))
+    DenseIndex.build(np.load(folder / "documents.npy")[:4]).save(folder / "index")
+    (folder / "index" / "ids.txt").write_text("".join(f"{name}\n" for name in list(DOCUMENTS)[:4]))
+    return f"flat:model=precomputed:{folder};path={folder / 'index'}"
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def test_an_existing_index_of_a_check_is_explained(house: Path, tmp_path: Path) -> None:
+    index = write_index(tmp_path / "vectors")
+    folder = store_check(house, tmp_path / "both", against={"mine": index})
+    explanation = harness.explain(folder, query="q2")
+    words, mine = explanation.backends
+    assert (words.kind, mine.label) == ("terms", "mine")
+    assert findings(explanation, 1)["d5"] == "expected document: not in the index"
+    alone = store_check(house, tmp_path / "alone", backends=None, corpus=(), against={"mine": index})
+    explanation = harness.explain(alone, query="q2")
+    assert findings(explanation)["d5"] == "expected document: not in the index"
+    for backend in (mine, explanation.backends[0]):
+        assert backend.kind == "vectors"
+        hits = [document for document in backend.documents if document.rank is not None]
+        assert [(one.rank, one.score) for one in hits] == [(one.exact_rank, one.exact_score) for one in hits]
+        assert len(hits) == 2
 
 
 def test_a_backend_that_failed_is_named_and_the_others_are_explained(house: Path, tmp_path: Path) -> None:
