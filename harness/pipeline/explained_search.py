@@ -16,7 +16,7 @@ from harness.data.id_spelling import spelled_otherwise
 from harness.data.progress import Display
 from harness.data.texts import text_digest
 from harness.data.types import Ids, Qrels, Run
-from harness.errors import HarnessError, UnknownNameError, UsageError, near_name
+from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError, near_name
 from harness.loaders import check_dataset
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.regress.rerun import request_of
@@ -44,6 +44,10 @@ _OF_CHECK = (
     *("require", "metrics", "judged_only", "slice", "confidence", "answer_threshold"),
 )
 """Options of a result's plan that change no hit."""
+_NO_RESULT = (
+    "a run, and the scores of runs, have no engine to explain: name a result folder of compare, check or regress, or "
+    "--dataset and --backends"
+)
 _MOST_NAMES = 5_000
 """The nearest of these many ids is found in about a second."""
 
@@ -88,7 +92,13 @@ def stored_result(path: Path) -> Comparison | CheckResult:
     """Read the result to explain; raises UsageError for a comparison of two results, ResultError as its loader."""
     from harness.pipeline.check.checked import CheckResult
 
-    report, folder = read_report(path), path if path.is_dir() else path.parent
+    folder = path if path.is_dir() else path.parent
+    try:
+        report = read_report(path)
+    except ResultError as error:
+        if path.is_file() and (path.suffix != ".json" or error.fix is None):
+            raise ResultError(error.problem, fix=_NO_RESULT) from error
+        raise
     if report.kind == "diff":
         raise refused_change(report.changes)
     return CheckResult.load(folder) if report.kind == "check" else Comparison.load(folder)

@@ -122,6 +122,10 @@ def test_scores_of_runs_have_nothing_to_explain(house: Path) -> None:
     assert "has no backends to explain" in message
     assert "explain a result of compare, check or regress" in message
     assert "no result at" in refusal(house, query="q1")
+    (house / "run.trec").write_text("q1 Q0 d1 1 1.0 mine\n")
+    (house / "scores.json").write_text('{"nDCG@2": 1.0}')
+    for name in ("run.trec", "scores.json"):
+        assert "a run, and the scores of runs, have no engine to explain" in refusal(house / name, query="q1")
 
 
 @pytest.mark.parametrize("make", [store_comparison, store_check])
