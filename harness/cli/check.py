@@ -48,7 +48,7 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
             check_baseline_target(output.save_baseline)
         check_target(output.out if output.out is not None else _REPORTS / "new", overwrite=output.overwrite)
         with progress_display() as display:
-            checked = run_check(plan, display, output)
+            checked = run_check(plan, display, output, explained=True)
     target = output.out or time_stamped(f"check-{plan.golden.name}")
     stored = checked.save(target, overwrite=output.overwrite, numbered=output.out is None)
     with result_location(stored.folder):

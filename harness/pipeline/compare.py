@@ -367,17 +367,18 @@ def run_on(
             divided = DividedSearch(executor, work, display)
         followed = deeper + deep.request.k - plan.request.k if deeper else 0
         references = References(outcomes, deep, dataset, display, deeper=followed, divided=divided)
-        explainer = _explainer(outcomes, plan, dataset) if explained else None
+        explainer = _explainer(outcomes, plan, dataset, judge) if explained else None
         return [
             _assess(outcome, plan, references, judge, dataset.corpus.ids, rules, deeper, explainer)
             for outcome in outcomes
         ]
 
 
-def _explainer(outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset) -> HitExplainer:
+def _explainer(outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, judge: QrelsOf) -> HitExplainer:
     from harness.pipeline.hit_explanations import HitExplainer  # not for comparisons without a page
 
-    return HitExplainer(outcomes, plan, dataset, dataset.qrels)
+    run = next((outcome.run for outcome in outcomes if outcome.run is not None), None)
+    return HitExplainer(outcomes, plan, dataset, judge(run) if run is not None else None)
 
 
 _compiled: set[str] = set()

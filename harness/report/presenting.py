@@ -46,7 +46,8 @@ class ReportPresenter:
         if isinstance(result, Comparison):
             return comparison_html(result if keep_text else result.without_texts())
         if isinstance(result, CheckResult):
-            return check_html(*_check_parts(result, keep_text=keep_text))
+            explanations = result.explanations if keep_text else None
+            return check_html(*_check_parts(result, keep_text=keep_text), explanations)
         if isinstance(result, Regression):
             return _regression_page(result, keep_text=keep_text)
         if isinstance(result, EvaluatedRuns):

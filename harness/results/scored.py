@@ -226,7 +226,7 @@ class GoldenRun:
     ``exact`` bool (questions,) marks rankings that equal the exact ranking up to ties, None without an exact reference.
     Both are in the run's order of questions. ``problems`` name the findings of preflight, ``unanswered`` are the ids of
     questions that failed. ``reference`` is the exact reference's run to a depth beyond k, None without a reference.
-    ``no_scores`` says why its hits have no scores, empty if they have.
+    ``no_scores`` says why its hits have no scores, empty if they have. ``explanations`` as in :class:`ScoredTrial`.
     """
 
     trial: TrialResult
@@ -239,6 +239,7 @@ class GoldenRun:
     unanswered: frozenset[str] = frozenset()
     reference: Run | None = None
     no_scores: str = ""
+    explanations: pa.Table | None = None
 
     @property
     def label(self) -> str:
@@ -257,5 +258,11 @@ class GoldenRun:
             search_ns = scored.outcome.answers.search_ns
         exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
         return cls(
-            trial, scored.outcome.run, scored.scores, search_ns=search_ns, exact=exact, reference=scored.reference
+            trial,
+            scored.outcome.run,
+            scored.scores,
+            search_ns=search_ns,
+            exact=exact,
+            reference=scored.reference,
+            explanations=scored.explanations,
         )

@@ -61,7 +61,7 @@ def test_a_hit_is_explained_with_keys_only(show: Show, html: str, violations: Ca
     rows = bodies.locator("tr:not(:first-child)").all_inner_texts()
     figures = [" ".join(row.split()) for row in rows]
     assert figures[:6] == ["old +1.2500", "new +1.5000", "old −0.5000", "new –", "old +0.3103", "new +0.3103"]
-    assert figures[6:] == ["old equal to the engine's 1.0602947", "new equal to the engine's 1.8102947"]
+    assert figures[6:] == ["old 1.0602947 = engine", "new 1.8102947 = engine"]
     facts = page.locator(".why li").all_inner_texts()
     assert facts == ["old exact rank 1 · length 113, scored as 112", "new exact rank 2 · length 113"]
     widths = [bar.bounding_box()["width"] for bar in page.locator(".why .bars i").all()]  # type: ignore[index]
@@ -92,7 +92,7 @@ def test_a_hit_without_terms_and_one_without_an_explanation(show: Show, html: st
     page = open_hit(show(html, "#q=q1"), "d0")
     assert page.locator(".why li").all_inner_texts() == ["old lacks filter, pump · exact rank 1"]
     page = open_hit(show(html, "#q=q1"), "d2")
-    expect(page.locator(".why .hint")).to_have_text("This file does not explain this document. The command does:")
+    expect(page.locator(".why .hint")).to_have_text("This file does not explain this document, but the command does:")
     expect(page.locator(".why .command")).to_have_text(f"{COMMAND} --query q1 --doc d2")
     page.locator(".missed button.hit").first.click()
     assert page.locator(".why li").all_inner_texts() == [
@@ -105,7 +105,7 @@ def test_vectors_and_lists(show: Show) -> None:
         show(render_page(small_page(), [small_explorer(explanations=explanations_of("q1", LISTS))]), "#q=q1"), "d1"
     )
     assert page.locator(".why li").all_inner_texts() == [
-        "old missed by the index · returned instead: d7 · exact score 0.8125, the engine's is 0.75 · exact rank 3",
+        "old missed by the index · returned instead: d7 · exact score 0.8125 engine 0.75 · exact rank 3",
         "new score 0.03125",
     ]
     rows = [" ".join(row.split()) for row in page.locator(".why tbody tr").all_inner_texts()]

@@ -17,6 +17,7 @@ import harness
 from harness.data.dataset import Dataset
 from harness.errors import ResultError
 from harness.pipeline import hit_explanations
+from harness.pipeline.check.checked import CheckResult
 from harness.results.comparison import Comparison
 from harness.results.explanation import DocumentScore, Explanation
 
@@ -203,3 +204,31 @@ def test_nothing_of_it_is_loaded_without_a_folder() -> None:
         "assert 'harness.parity.contributions' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_check_explains_the_hits_and_expected_documents_of_its_questions(tmp_path: Path) -> None:
+    golden = [
+        {"id": "g1", "question": "fuse panel", "expected_relevant_doc_ids": ["d3", "d21"]},
+        {"id": "g2", "question": "lamp", "expected_relevant_doc_ids": ["d12"]},
+    ]
+    corpus = Dataset.of(DOCUMENTS, QUERIES, name="house")
+    options: dict[str, Any] = {"corpus": corpus, "backends": ["csr:analyzer=whitespace"], "k": K, "timing": False}
+    checked = harness.check(golden, out=tmp_path / "checked", **options)
+    assert checked.explanations is not None
+    rows = checked.explanations.to_pylist()
+    for question, expected in {"g1": {"d3", "d21"}, "g2": {"d12"}}.items():
+        run = checked.run(checked.report.trials[0].label)
+        hits = set(run.doc_ids.take(run.rows[run.of_query(int(question[1]) - 1)]))
+        assert {row["doc_id"] for row in rows if row["query_id"] == question} == hits | expected
+    missing = [row for row in rows if (row["query_id"], row["doc_id"]) == ("g2", "d12")]
+    assert [(row["part"], row["note"]) for row in missing] == [(None, "no hit: it has none of the query's terms")]
+    assert checked.folder is not None
+    read = CheckResult.load(checked.folder)
+    assert read.explanations is not None
+    assert read.explanations.equals(checked.explanations)
+    page = read.html()
+    assert '"explanations-data">[{"query"' in page
+    assert '"explain":["harness explain RESULT"]' in page
+    assert 'id="explanations-data">[]</script>' in read.html(keep_text=False)
+    assert harness.check(golden, **options).explanations is None
+    assert harness.check(golden, out=tmp_path / "bare", no_text=True, **options).explanations is None

@@ -14,7 +14,9 @@ from explorers import TEXTS, explanations_of, small_explorer, small_page, term_r
 
 from harness.report.html.payload import Element, Payload, payload_of
 from harness.report.html.render import render_page
-from harness.report.rankings.of_comparison import explain_command
+from harness.report.rankings.explorer import explain_command
+from harness.results.schema import Result
+from harness.results.schema_base import DatasetInfo
 
 GENERATOR = np.random.default_rng(1)
 
@@ -129,4 +131,21 @@ def test_without_explanations_there_are_none() -> None:
 def test_the_command_has_the_options_that_explain_takes_too(
     recorded: list[str], dataset: str | None, expected: str
 ) -> None:
-    assert explain_command(["harness", "compare", *recorded], dataset) == expected
+    report = Result.model_construct(kind="compare", command=["harness", "compare", *recorded], datasets=[])
+    assert explain_command(report, dataset) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "corpora", "expected"),
+    [
+        ("check", 1, "harness explain RESULT"),
+        ("check", 2, ""),
+        ("check", 0, ""),
+        ("regress", 0, "harness explain RESULT"),
+        ("diff", 0, ""),
+    ],
+)
+def test_other_results_are_explained_from_their_folder(kind: str, corpora: int, expected: str) -> None:
+    datasets = [DatasetInfo.model_construct(documents=5)] * corpora
+    report = Result.model_construct(kind=kind, command=["harness", kind, "golden.jsonl", "--k", "5"], datasets=datasets)
+    assert explain_command(report) == expected

@@ -7,12 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from harness.data.types import Corpus, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.missed import first_rank, is_missed, missed_depth
 from harness.results.presenters import HTML_NAME, NOT_STORED, Presentable, presenter
 from harness.results.schema import Result, TrialResult
-from harness.results.stored import ResultContent, read_report, read_returned_texts, read_stored_run, write_result
+from harness.results.stored import (
+    ResultContent,
+    StoredResult,
+    read_report,
+    read_returned_texts,
+    read_stored_run,
+    write_result,
+)
 from harness.user_path import user_path
 
 if TYPE_CHECKING:
@@ -30,7 +39,8 @@ class CheckResult(Presentable):
     ``report`` is the content of ``report.json``; ``hits`` are each trial's hits by its dataset and label. ``folder`` is
     where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
     :meth:`html`; if a corpus is missing, ``no_texts`` says why. ``texts`` are documents that backends returned with
-    their texts, by dataset and label, as far as no corpus has them.
+    their texts, by dataset and label, as far as no corpus has them. ``explanations`` are as those of a
+    :class:`harness.Comparison`.
 
     If backends are on several corpora, frames name the dataset of each row, and a trial is named by both.
     """
@@ -41,6 +51,7 @@ class CheckResult(Presentable):
     corpora: Mapping[str, Corpus] = field(default_factory=dict, repr=False)
     no_texts: str = field(default=NOT_STORED, repr=False)
     texts: Mapping[tuple[str, str], Corpus] = field(default_factory=dict, repr=False)
+    explanations: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> CheckResult:
@@ -49,7 +60,8 @@ class CheckResult(Presentable):
         report = read_report(path, "check")
         answered = [(trial.dataset, trial.label) for trial in report.trials if trial.questions]
         texts = {name: documents for name in answered if (documents := read_returned_texts(path, *name)) is not None}
-        return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path, texts=texts)
+        hits = {name: read_stored_run(path, *name) for name in answered}
+        return cls(report, hits, path, texts=texts, explanations=StoredResult(path, report).explanations())
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> CheckResult:
         """Write everything into ``folder``, completely or not at all; return the same check with its new folder.
@@ -58,7 +70,12 @@ class CheckResult(Presentable):
         for a folder that holds other files, or an earlier result without ``overwrite``; ResultError if it cannot be
         written.
         """
-        content = ResultContent(runs=self.hits, texts=self.texts, extra={HTML_NAME: self.html().encode()})
+        content = ResultContent(
+            runs=self.hits,
+            texts=self.texts,
+            explanations=self.explanations,
+            extra={HTML_NAME: self.html().encode()},
+        )
         target = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=target)
 

@@ -101,12 +101,17 @@ def check(
     plan = plan_check(request, keep_text=output.keep_text)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
-    checked = run_check(plan, display, output)
+    checked = run_check(plan, display, output, explained=output.out is not None)
     return checked if output.out is None else checked.save(output.out, overwrite=output.overwrite)
 
 
-def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> CheckResult:
-    """Run a plan that :func:`plan_check` made; see :func:`check`. ``output`` only appears in its command."""
+def run_check(
+    plan: CheckPlan, display: Display | None = None, output: Output | None = None, *, explained: bool = False
+) -> CheckResult:
+    """Run a plan that :func:`plan_check` made; see :func:`check`.
+
+    ``output`` only appears in its command. ``explained`` explains hits for the page.
+    """
     visible_display: Display = display if display is not None else SilentDisplay()
     gate = None
     if plan.request.baseline is not None:
@@ -122,7 +127,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
                 visible_display.done("ray", str(cluster))
             for name, dataset in prepared.searched.items():
-                examined += _searched(plan, dataset, expected[name], cache, visible_display)
+                examined += _searched(
+                    plan, dataset, expected[name], cache, visible_display, explained=explained and plan.keep_text
+                )
             if plan.against is not None:
                 examined += _against(plan, plan.against, queries, corpora, prepared.contents, cache, visible_display)
     command = [*plan.command(), *command_words(output or Output())]
@@ -148,7 +155,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         and run.content is not None
         and (documents := returned_texts(run, corpora.values())) is not None
     }
-    checked = CheckResult(redacted(result), hits=hits, corpora=corpora, texts=texts)
+    tables = [answered.explanations for answered, _, _ in examined if answered.explanations is not None]
+    explanations = pa.concat_tables(tables) if tables else None
+    checked = CheckResult(redacted(result), hits=hits, corpora=corpora, texts=texts, explanations=explanations)
     return checked if gate is None else gate.judge(checked)
 
 
@@ -434,12 +443,12 @@ def _pitfalls(plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, ca
 
 
 def _searched(
-    plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, cache: Cache, display: Display
+    plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, cache: Cache, display: Display, *, explained: bool
 ) -> list[CheckFindings]:
     """Search every backend of the plan on one corpus, and examine its hits."""
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset)
-    assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED)
+    assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED, explained=explained)
     probes = probes_of(backends, [scored.outcome for scored in assessed])
     trials = trial_results(assessed, dataset, backends, probes, examiner.judge)
     examined = []

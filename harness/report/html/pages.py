@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pyarrow as pa
+
 from harness._version import __version__
 from harness.data.types import Corpus
 from harness.pipeline.evaluated_runs import EvaluatedRuns
@@ -39,11 +41,20 @@ def runs_html(evaluated: EvaluatedRuns) -> str:
     return render_page(document, run_explorers(evaluated))
 
 
-def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], texts: Returned, no_texts: str) -> str:
+def check_html(
+    report: Result,
+    runs: Hits,
+    corpora: Mapping[str, Corpus],
+    texts: Returned,
+    no_texts: str,
+    explanations: pa.Table | None = None,
+) -> str:
     """Return the page of a check as one HTML file; arguments as in :func:`check_explorers`."""
-    return render_page(
-        check_document(report), check_explorers(report, runs, corpora, texts, no_texts), instead_of="missed"
-    )
+    explorers = [
+        replace(explorer, explanations=explanations)
+        for explorer in check_explorers(report, runs, corpora, texts, no_texts)
+    ]
+    return render_page(check_document(report), explorers, instead_of="missed")
 
 
 def change_html(

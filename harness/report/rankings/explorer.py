@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,9 @@ import pyarrow as pa
 
 from harness.data.arrow import strings, take_rows
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
+from harness.plan.config import ExplainRequest
+from harness.plan.option_fields import option_fields
+from harness.results.schema import Result
 from harness.wording import LONGEST_ID, short_ids, value_and_id
 
 NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
@@ -180,6 +185,24 @@ def queries_of(ids: Ids, texts: Sequence[str]) -> Queries:
 def unanswered(failed: Sequence[bool], queries: int) -> npt.NDArray[np.bool_] | None:
     """Return ``failed`` of an :class:`Explorer` if some rankings lack all of its queries; else None."""
     return np.repeat(np.array(failed)[:, None], queries, axis=1) if any(failed) else None
+
+
+def explain_command(report: Result, dataset: str | None = None) -> str:
+    """Return the command that explains a query, without it and the documents; empty for a result that has none.
+
+    A comparison's command searches with the options of the recorded command that ``explain`` takes too. Other results,
+    and points of a sweep, are explained from the folder. ``dataset`` is one of several; None for the only dataset.
+    """
+    if report.kind not in ("compare", "check", "regress") or (report.kind == "check" and len(report.corpora) != 1):
+        return ""
+    options: list[tuple[str, str]] = []
+    searches = report.kind == "compare" and "--sweep" not in report.command
+    if searches:
+        flags = {field.flag for field in option_fields(ExplainRequest).values()}
+        options = [pair for pair in pairwise(report.command) if pair[0] in flags]
+    if dataset is not None:
+        options = [*(pair for pair in options if pair[0] != "--dataset"), ("--dataset", dataset)]
+    return shlex.join(["harness", "explain", *([] if searches else ["RESULT"]), *chain.from_iterable(options)])
 
 
 def changes(explorer: Explorer, top: npt.NDArray[Any]) -> Int64Array:

@@ -12,7 +12,7 @@ from harness.data.arrow import strings, take_rows
 from harness.data.types import Corpus, Float64Array, Ids, Run
 from harness.pipeline.regress.compare_sides import SideComparison
 from harness.pipeline.regress.pairing import ComparedDataset
-from harness.report.rankings.explorer import NO_HITS, Explorer, KeptRanks, queries_of, unanswered
+from harness.report.rankings.explorer import NO_HITS, Explorer, KeptRanks, explain_command, queries_of, unanswered
 from harness.results.regression_schema import Change
 from harness.results.snapshot import ResultSnapshot
 from harness.results.stored_texts import Documents
@@ -81,6 +81,7 @@ def _explorer(
     texts = {**dataset.before.texts, **dataset.after.texts} if keep_text else {}
     ids = Ids.of(dataset.queries)
     against = [slots.index(slot._replace(when="before")) for slot in slots]
+    after = dataset.after.report
     return Explorer(
         query_ids=ids,
         labels=[slot.label for slot in slots],
@@ -98,6 +99,7 @@ def _explorer(
         stored_ranks=[ranking.stored_ranks for ranking in rankings],
         dataset=dataset.name,
         further=_further_chunks(dataset, list(rankings_by_slot)),
+        explain=explain_command(after, dataset.name if len(after.datasets) > 1 else None),
     )
 
 

@@ -16,7 +16,7 @@ from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
 from harness.plan.option_values import parse_match
 from harness.report.documents.verdicts import compared_name, reference_of
-from harness.report.rankings.explorer import ExpectedDocuments, Explorer, queries_of
+from harness.report.rankings.explorer import ExpectedDocuments, Explorer, explain_command, queries_of
 from harness.results.missed import missed_depth, required_depths
 from harness.results.returned_texts import merge_texts
 from harness.results.schema import Result, TrialResult
@@ -66,6 +66,7 @@ def check_explorers(
             depths=[required.get(name, depth) for name in metrics],
             values=_values(trials, metrics),
             queries=queries,
+            explain=explain_command(report),
             qrels=_judgments(trials, documents),
             relevance=report.golden_set.relevance,
             corpus=_joined(loaded, of_backends) if queries is not None else None,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +11,11 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy
 from harness.data.filtering import format_filter
 from harness.data.types import Float64Array, Ids, Int32Array, Run
-from harness.plan.config import ExplainRequest
-from harness.plan.option_fields import option_fields
 from harness.report.documents.verdicts import reference_of
-from harness.report.rankings.explorer import NO_HITS, Agreement, Explorer, unanswered
+from harness.report.rankings.explorer import NO_HITS, Agreement, Explorer, explain_command, unanswered
 from harness.results.comparison import Comparison
 from harness.results.schema_base import DatasetInfo
 
-_SWEEP, _DATASET, _RESULT = "--sweep", "--dataset", "RESULT"
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
 
@@ -64,22 +59,8 @@ def _explorer(
         filters=_filters(report.dataset, ids),
         explanations=compared.explanations,
         series=[[info.label for info in report.backends].index(label) for label in labels],
-        explain=explain_command(report.command, dataset if several else None),
+        explain=explain_command(report, dataset if several else None),
     )
-
-
-def explain_command(command: Sequence[str], dataset: str | None) -> str:
-    """Return the command that explains a query with the options of a recorded command that ``explain`` takes too.
-
-    ``dataset`` is one of several; None for the only dataset. Points of a sweep are explained from the result.
-    """
-    flags = {field.flag for field in option_fields(ExplainRequest).values()}
-    options = [pair for pair in pairwise(command) if pair[0] in flags]
-    if _SWEEP in command:
-        options = []
-    if dataset is not None:
-        options = [*(pair for pair in options if pair[0] != _DATASET), (_DATASET, dataset)]
-    return shlex.join(["harness", "explain", *([_RESULT] if _SWEEP in command else []), *chain.from_iterable(options)])
 
 
 def _filters(dataset: DatasetInfo, ids: Ids) -> list[str]:

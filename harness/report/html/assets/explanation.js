@@ -13,10 +13,10 @@ class Explanation {
   node(isOpen, onToggle) {
     const command = this.model.explainCommand(this.query, this.slot);
     if (this.found.length === 0 && command === null) return null;
-    const said = this.found.length === 0 ? "This file does not explain this document. The command does:"
-      : "Differences between backends and documents, step by step:";
+    const said = this.found.length === 0 ? "This file does not explain this document, but the command does" : "Differences between backends and documents, step by step";
+    const result = command?.includes(" RESULT ") ? " (RESULT is the folder of this result):" : ":";
     const details = el("details", { class: "why", open: isOpen, ontoggle: () => onToggle(details.open) }, el("summary", {}, "Why is it ranked there?"),
-      this.groups(), this.facts(), command === null ? null : el("p", { class: "hint" }, said),
+      this.groups(), this.facts(), command === null ? null : el("p", { class: "hint" }, said + result),
       command === null ? null : el("pre", { class: "command", tabindex: "0" }, command));
     return details;
   }
@@ -90,14 +90,14 @@ class Explanation {
     if (found.length === 0) return;
     yield this.body("sum", "the score of the exact reference", found.map((one) => el("tr", { class: "sum" },
       el("th", { scope: "row", title: this.name(one.ranking) }, this.swatch(one.ranking), this.name(one.ranking)),
-      el("td", { class: "number", colspan: "2" }, el("small", {}, this.engine(one)), String(one.exact_score ?? "–")))));
+      el("td", { class: "number", colspan: "2" }, String(one.exact_score ?? "–"), el("small", {}, this.engine(one))))));
   }
 
   swatch(ranking) { return swatch(this.model, ranking); }
 
   engine({ score, exact_score: exact }) {
-    if (score === undefined) return "not returned by the engine";
-    return score === exact ? "equal to the engine's" : `the engine's is ${score}`;
+    if (score === undefined) return "not returned";
+    return score === exact ? "= engine" : `engine ${score}`;
   }
 
   *lists() {
@@ -127,7 +127,7 @@ class Explanation {
     if (lacking.length > 0 && lacking.length < this.termsOf(one.ranking).size) facts.push(`lacks ${lacking.join(", ")}`);
     if (one.kind === "vectors") {
       if (one.parts.length > 0) facts.push(`returned instead: ${one.parts.map(([number]) => this.query.explanation.parts[number][0]).join(", ")}`);
-      facts.push(`exact score ${one.exact_score ?? "–"}, ${this.engine(one)}`);
+      facts.push(`exact score ${one.exact_score ?? "–"} ${this.engine(one)}`);
       if (one.quantised !== undefined) facts.push(`quantised score ${one.quantised}`);
       if (one.norm !== undefined) facts.push(`norm ${short(one.norm)}`);
     } else if (one.kind !== "terms" && one.score !== undefined) facts.push(`score ${one.score}`);
