@@ -30,9 +30,10 @@ _OF_WORKERS = (
 )  # fmt: skip
 _OF_COMMANDS = (
     "email.parser", "harness.pipeline.compare", "harness.cli.config", "harness.pipeline.check.run_check",
-    "harness.loaders.trec_write", "harness.pipeline.regress.run_regress", "harness.pipeline.regress.rerun",
-    "harness.report.html.pages",
-    "harness.report.documents.plan", "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma",
+    "harness.loaders.trec_write", "harness.metrics.trec_names", "harness.pipeline.regress.run_regress",
+    "harness.pipeline.regress.rerun", "harness.report.documents.plan", "harness.report.formats",
+    "harness.report.html.pages", "harness.report.presenting", "harness.report.progress",
+    "harness.report.render.junit", "harness.results.explanation", "jinja2", "numba.cpython.charseq", "numpy.ma",
     "pandas", "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""

@@ -73,7 +73,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnThreeNodes]:
         patch.setenv("CALLS", str(calls))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         each = {"num_cpus": 1, "object_store_memory": 80_000_000}
-        without = {"no_monitor": True, "include_log_monitor": False}  # nobody looks at what they would tell
+        # nobody looks at what they would tell
+        without = {"no_monitor": True, "include_log_monitor": False, "include_dashboard": False}
         cluster = TestCluster(initialize_head=True, head_node_args={**each, **without})
         for _ in range(2):
             cluster.add_node(**each)
