@@ -18,6 +18,7 @@ import pyarrow as pa
 from harness.data.arrow import numbers, numbers_or_null, strings, take_or_null
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
+from harness.data.shown_hits import SHOWN_HITS
 from harness.data.types import Float64Array, Int32Array, Int64Array, Qrels, Run, owners
 from harness.parity.contributions import collection_of, stored_lengths, term_names, terms_of_queries
 from harness.parity.outcome_parity import OutcomeParity
@@ -314,8 +315,9 @@ class HitExplainer:
                 quantised[pair] = np.nan if score.quantised is None else score.quantised
                 if score.missed:
                     notes[pair] = MISSED
-                    pairs += [pair] * len(score.instead)
-                    instead += score.instead
+                    names = score.instead[:SHOWN_HITS]
+                    pairs += [pair] * len(names)
+                    instead += names
         parts = _Parts(np.array(pairs, dtype=np.int64), np.arange(len(pairs)), strings(instead), {})
         columns: _Columns = {"exact_rank": exact_rank, "exact_score": exact, "norm": norm, "quantised": quantised}
         return _Explanation("vectors", columns, notes, parts)
@@ -388,11 +390,12 @@ class HitExplainer:
         }
         values = {name: column[pairs] for name, column in columns.items()}
         values |= {name: np.append(column, np.nan)[part] for name, column in parts.columns.items()}
-        missing = np.full(len(pairs), np.nan)
-        arrays = [
-            texts[field.name]
-            if field.name in texts
-            else numbers_or_null(np.asarray(values.get(field.name, missing), dtype=np.float64)).cast(field.type)
-            for field in EXPLANATION_SCHEMA
-        ]
+        arrays = []
+        for field in EXPLANATION_SCHEMA:
+            if field.name in texts:
+                arrays.append(texts[field.name])
+            elif field.name in values:
+                arrays.append(numbers_or_null(values[field.name].astype(np.float64)).cast(field.type))
+            else:
+                arrays.append(pa.nulls(len(pairs), field.type))
         return pa.Table.from_arrays(arrays, schema=EXPLANATION_SCHEMA)

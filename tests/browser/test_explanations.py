@@ -96,7 +96,7 @@ def test_a_hit_without_terms_and_one_without_an_explanation(show: Show, html: st
     expect(page.locator(".why .command")).to_have_text(f"{COMMAND} --query q1 --doc d2")
     page.locator(".missed button.hit").first.click()
     assert page.locator(".why li").all_inner_texts() == [
-        "new no hit: it has none of the query's terms · not among the first of the exact ranking"
+        "new no hit: it has none of the query's terms · exact rank beyond the search depth"
     ]
 
 

@@ -5,8 +5,6 @@ class Explanation {
     Object.assign(this, { model, query, slot });
     this.found = rankings.map((ranking) => ({ ranking, kind: query.explanation?.of[ranking]?.kind, ...query.explanation?.of[ranking]?.docs[slot] }))
       .filter(({ kind, parts }) => kind !== undefined && parts !== undefined);
-    const contributions = this.found.flatMap(({ parts }) => parts.map(([, contribution]) => Math.abs(contribution ?? 0)));
-    this.largest = Math.max(...contributions, Number.MIN_VALUE);
   }
 
   // All of it, as the content of a disclosure; null if nothing is known of how to explain the document.
@@ -32,10 +30,11 @@ class Explanation {
     return el("tbody", {}, head, ...rows);
   }
 
-  row(name, ranking, value, note = "") {
+  // A bar's length is its share of the largest contribution beside it.
+  row(name, ranking, value, largest, note = "") {
     const series = this.model.series(ranking);
     const bar = el("i", { class: value < 0 ? `${series} negative` : series });
-    bar.style.setProperty("width", `${(100 * Math.abs(value ?? 0)) / this.largest}%`);
+    bar.style.setProperty("width", `${(100 * Math.abs(value ?? 0)) / largest}%`);
     return el("tr", {}, el("th", { scope: "row", title: name }, this.swatch(ranking), name),
       el("td", { class: "bars", "aria-hidden": "true" }, value === null ? null : bar),
       el("td", { class: "number" }, value === null ? "–" : signed(value), note === "" ? null : el("small", {}, note)));
@@ -59,11 +58,12 @@ class Explanation {
       }
     }
     const size = (rows) => Math.max(...[...rows.values()].map(({ contribution }) => Math.abs(contribution)));
+    const largest = Math.max(...[...terms.values()].map(size));
     for (const [term, rows] of [...terms].sort(([, one], [, other]) => size(other) - size(one))) {
       const facts = new Set([...rows.values()].map(({ about }) => about));
       yield this.body(term, facts.size === 1 ? [...facts][0] : "", this.ofTerms().map(({ ranking }) => {
         const { contribution = null, about = "" } = rows.get(ranking) ?? {};
-        return this.row(this.name(ranking), ranking, contribution, facts.size === 1 ? "" : about);
+        return this.row(this.name(ranking), ranking, contribution, largest, facts.size === 1 ? "" : about);
       }));
     }
   }
@@ -90,7 +90,7 @@ class Explanation {
     if (found.length === 0) return;
     yield this.body("sum", "the score of the exact reference", found.map((one) => el("tr", { class: "sum" },
       el("th", { scope: "row", title: this.name(one.ranking) }, this.swatch(one.ranking), this.name(one.ranking)),
-      el("td", { class: "number", colspan: "2" }, String(one.exact_score ?? "–"), el("small", {}, this.engine(one))))));
+      el("td", { class: "number", colspan: "2" }, `${one.exact_score ?? "–"} `, el("small", {}, this.engine(one))))));
   }
 
   swatch(ranking) { return swatch(this.model, ranking); }
@@ -103,12 +103,13 @@ class Explanation {
   *lists() {
     for (const { ranking, kind, parts } of this.found) {
       if (kind !== "fusion" && kind !== "second stage") continue;
+      const largest = Math.max(...parts.map(([, contribution]) => Math.abs(contribution ?? 0)));
       const about = kind === "fusion" ? "contributions of its lists" : "ranks before the second stage";
       yield this.body(this.name(ranking), about, parts.map(([number, contribution, rank, score]) => {
         const [list] = this.query.explanation.parts[number];
         const ofList = this.model.labels.indexOf(list);
         const place = rank === null ? "not in it" : `rank ${rank.toLocaleString("en")}, score ${short(score)}`;
-        return this.row(ofList < 0 ? list : this.name(ofList), ofList < 0 ? ranking : ofList, rank === null ? null : contribution, place);
+        return this.row(ofList < 0 ? list : this.name(ofList), ofList < 0 ? ranking : ofList, rank === null ? null : contribution, largest, place);
       }));
     }
   }
@@ -132,7 +133,7 @@ class Explanation {
       if (one.norm !== undefined) facts.push(`norm ${short(one.norm)}`);
     } else if (one.kind !== "terms" && one.score !== undefined) facts.push(`score ${one.score}`);
     if (one.exact_rank !== undefined) facts.push(`exact rank ${one.exact_rank.toLocaleString("en")}`);
-    else if (one.exact_score !== undefined) facts.push("not among the first of the exact ranking");
+    else if (one.exact_score !== undefined) facts.push("exact rank beyond the search depth");
     if (one.length !== undefined) facts.push(`length ${one.length.toLocaleString("en")}${one.stored_length === one.length ? "" : `, scored as ${one.stored_length.toLocaleString("en")}`}`);
     if (one.of_all_documents !== undefined) facts.push(`every document gets ${one.of_all_documents}`);
     return facts;
