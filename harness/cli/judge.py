@@ -71,6 +71,8 @@ def _write_golden(request: JudgeRequest, path: Path) -> None:
             fix="name the result of a check",
         )
     extended = result.write_golden(path, request.labels)
+    for finding in extended.findings:
+        click.echo(finding, err=True)
     click.echo(f"{counted(extended.documents, 'document')} added to {counted(extended.questions, 'question')}: {path}")
 
 

@@ -6,13 +6,13 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from harness.data.arrow import strings, take_rows
+from harness.data.columns import abbreviated
 from harness.data.golden_set import Expectation, GoldenSet
 from harness.data.memory import qrels_from_dict
 from harness.data.problems import Finding, Problems
@@ -23,34 +23,16 @@ from harness.wording import counted
 
 CONFLICT = "label-conflict"
 OUTDATED = "label-of-changed-text"
+UNCHECKED = "label-of-unknown-text"
 BY_MODEL = "label-by-model"
+CHECKS = (CONFLICT, OUTDATED, UNCHECKED, BY_MODEL)
 _GRADE = 2**31
 _FIX = "name a file of labels: labels.jsonl of harness judge, or a filled-in to-label.jsonl"
 _EXAMPLES = 5
 _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
+_TEXTS = ("dataset", "query_id", "doc_id", "by", "time", "text_digest", "model", "prompt_digest")
 PairGrades = Mapping[tuple[str, str], int]
 """Query and document to grade."""
-
-
-def _moment(text: str) -> str:
-    dt.datetime.fromisoformat(text)
-    return text
-
-
-class LabelLine(BaseModel):
-    """A line of a file of labels; its other fields are for people."""
-
-    dataset: str | None = None
-    query_id: str
-    doc_id: str
-    grade: Annotated[int, Field(ge=-_GRADE, lt=_GRADE, strict=True)] | None
-    by: str | None = None
-    time: Annotated[str, AfterValidator(_moment)] | None = None
-    text_digest: str | None = None
-    model: str | None = None
-    prompt_digest: str | None = None
-
-    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
 
 class Label(NamedTuple):
@@ -99,22 +81,17 @@ def read_labels(paths: Sequence[Path]) -> Labels:
     to which one person gave different grades without a later time for one of them.
     """
     labels: dict[str | None, list[Label]] = {}
-    first: dict[object, Label] = {}
+    first: dict[object, int] = {}
     for path in paths:
         problems, count = Problems(str(path)), 0
-        for number, line in label_lines(path, problems):
-            if line.grade is None:
-                continue
-            by, digest = line.by or str(path), line.text_digest
-            time, of_model = _moment_of(line.time), (line.model, line.prompt_digest)
-            label = Label(line.query_id, line.doc_id, line.grade, by, time, digest, *of_model)
-            earlier = first.setdefault((line.dataset, label.pair, by, label.time, digest), label)
-            if earlier.grade != label.grade:
-                who = f" by '{by}' at the same time" if line.by is not None else ""
+        for number, dataset, label in label_lines(path, problems):
+            key = dataset, label.query_id, label.doc_id, label.by, label.time, label.text_digest
+            if first.setdefault(key, label.grade) != label.grade:
+                who = f" by '{label.by}' at the same time" if label.by != str(path) else ""
                 problems.add(
                     number, f"document '{label.doc_id}' has another grade for query '{label.query_id}' before{who}"
                 )
-            labels.setdefault(line.dataset, []).append(label)
+            labels.setdefault(dataset, []).append(label)
             count += 1
         problems.raise_if_any(fix='each line is {"query_id": "…", "doc_id": "…", "grade": a whole number, or null}')
         if not count:
@@ -124,32 +101,69 @@ def read_labels(paths: Sequence[Path]) -> Labels:
     return labels
 
 
-def _moment_of(text: str | None) -> dt.datetime:
-    if text is None:
-        return _EARLIEST
-    moment = dt.datetime.fromisoformat(text)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+def label_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str | None, Label]]:
+    """Yield the number, the dataset and the label of each line with a grade; malformed lines are noted in ``problems``.
 
-
-def label_lines(path: Path, problems: Problems) -> Iterator[tuple[int, LabelLine]]:
-    """Yield the lines of a file of labels by their numbers; malformed lines are noted in ``problems``.
-
-    Raises UsageError for a file that cannot be read.
+    Raises UsageError for a file that cannot be read, DataError for a file that is not UTF-8.
     """
     try:
-        content = path.read_bytes()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
         raise UsageError(f"no labels can be read at '{path}': {error.strerror or error}", fix=_FIX) from error
-    for number, line in enumerate(content.split(b"\n"), 1):
-        if not line.strip():
+    except UnicodeDecodeError as error:
+        raise DataError(str(path), ["it is compressed, or not UTF-8"], fix="name a plain file in UTF-8") from error
+    for number, line in enumerate(lines, 1):
+        if not line or line.isspace():
             continue
         try:
-            yield number, LabelLine.model_validate(orjson.loads(line))
+            record = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             problems.add(number, f"not JSON: {error}")
-        except ValidationError as error:
-            first = error.errors()[0]
-            problems.add(number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+            continue
+        try:
+            dataset, label = _label(record, str(path))
+        except ValueError as error:
+            problems.add(number, str(error))
+            continue
+        if label is not None:
+            yield number, dataset, label
+
+
+def _label(record: object, source: str) -> tuple[str | None, Label | None]:
+    """Return the dataset and the label of a line, None without a grade; raises ValueError for a malformed line."""
+    if not isinstance(record, dict):
+        raise ValueError(f"{abbreviated(record)} is not an object")
+    for name in ("query_id", "doc_id", "grade"):
+        if name not in record or (record[name] is None and name != "grade"):
+            state = "null" if name in record else f"missing (there are: {', '.join(record) or 'none'})"
+            raise ValueError(f"the field '{name}' is {state}")
+    dataset, query, document, by, time, digest, model, prompt = (_text(record, name) for name in _TEXTS)
+    moment = _moment(time) if time else _EARLIEST
+    grade = record["grade"]
+    if grade is None:
+        return dataset, None
+    is_number = type(grade) is int or (isinstance(grade, float) and grade.is_integer())
+    if not is_number or not -_GRADE <= grade < _GRADE:
+        raise ValueError(f"the grade is {abbreviated(grade)}, not a whole number")
+    label = Label(query or "", document or "", int(grade), by or source, moment, digest, model or None, prompt)
+    return dataset, label
+
+
+def _text(record: Mapping[str, object], name: str) -> str | None:
+    value = record.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"'{name}' is {abbreviated(value)}, not a text")
+    return str(value)
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"the time '{text}' is not of the form 2026-05-01T10:00:00Z") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
 def settle(labels: Sequence[Label], corpus: Corpus | None = None, *, models: bool = True) -> SettledLabels:
@@ -163,30 +177,32 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None, *, models: boo
     labels = [label for label in labels if models or label.model is None]
     digests = _digests(labels, corpus)
     latest: dict[tuple[str, str], dict[str, Label]] = {}
-    outdated = []
+    outdated, unchecked = [], []
     for label in labels:
-        if label.text_digest is not None and digests.get(label.doc_id, label.text_digest) != label.text_digest:
-            outdated.append(f"query '{label.query_id}', document '{label.doc_id}'")
-            continue
+        if label.text_digest is not None:
+            if corpus is None:
+                unchecked.append(label)
+            elif digests.get(label.doc_id, label.text_digest) != label.text_digest:
+                outdated.append(label)
+                continue
         of_pair = latest.setdefault(label.pair, {})
         if label.by not in of_pair or of_pair[label.by].time <= label.time:
             of_pair[label.by] = label
     grades, human, conflicts, of_models = {}, {}, [], list[Label]()
     for pair, by_judge in latest.items():
-        by_person = {by: label for by, label in by_judge.items() if label.model is None} or by_judge
-        ordered = sorted(label.grade for label in by_person.values())
+        people = [label for label in by_judge.values() if label.model is None]
+        judges = people or list(by_judge.values())
+        ordered = sorted(label.grade for label in judges)
         grades[pair] = ordered[(len(ordered) - 1) // 2]
         if ordered[0] != ordered[-1]:
-            people = ", ".join(f"{by} {label.grade}" for by, label in sorted(by_person.items()))
-            conflicts.append(f"query '{pair[0]}', document '{pair[1]}': {people}; counts as {grades[pair]}")
-        if by_person is by_judge and any(label.model is not None for label in by_judge.values()):
-            of_models += by_judge.values()
-        else:
+            names = ", ".join(f"{label.by} {label.grade}" for label in sorted(judges, key=lambda one: one.by))
+            conflicts.append(f"query '{pair[0]}', document '{pair[1]}': {names}; counts as {grades[pair]}")
+        if people:
             human[pair] = grades[pair]
-    return SettledLabels(
-        grades, [*_findings(conflicts, outdated), *_model_findings(of_models, grades, left_out)], human,
-        tuple(_models(of_models)),
-    )  # fmt: skip
+        else:
+            of_models += judges
+    findings = _findings(conflicts, outdated, unchecked, left_out)
+    return SettledLabels(grades, findings, human, tuple(_models(of_models)))
 
 
 def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
@@ -200,35 +216,30 @@ def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
     return {documents[position]: text_digest(text) for position, text in zip(present.tolist(), texts, strict=True)}
 
 
-def _findings(conflicts: Sequence[str], outdated: Sequence[str]) -> list[Finding]:
+def _findings(
+    conflicts: Sequence[str], outdated: Sequence[Label], unchecked: Sequence[Label], left_out: Sequence[Label]
+) -> list[Finding]:
+    """Return warnings of conflicts, changed and unknown texts, and labels by models that were left out for a gate."""
     findings = []
     if conflicts:
         message = f"{counted(len(conflicts), 'document')} with different grades from different people"
         fix = "the middle grade counts, the lower of two; look at the documents, and give a later label"
         findings.append(Finding(CONFLICT, "warning", message, fix, tuple(conflicts[:_EXAMPLES])))
-    if outdated:
-        verb = "is of a text that has" if len(outdated) == 1 else "are of texts that have"
-        message = f"{counted(len(outdated), 'label')} {verb} changed since, and left out"
-        findings.append(
-            Finding(OUTDATED, "warning", message, "judge these documents again", tuple(outdated[:_EXAMPLES]))
-        )
-    return findings
-
-
-def _model_findings(labels: Sequence[Label], grades: PairGrades, left_out: Sequence[Label]) -> Iterator[Finding]:
-    """Yield a warning if models gave some of the grades that count, or labels that were left out for a gate.
-
-    It names the models, their prompts and the dates.
-    """
+    for check, labels, verb, state, fix in (
+        (OUTDATED, outdated, ("is of a text that has", "are of texts that have"), "changed since, and left out",
+         "judge these documents again"),
+        (UNCHECKED, unchecked, ("counts", "count"), "although the present text is unknown, and may have changed",
+         "give the documents, or judge a result that has them"),
+    ):  # fmt: skip
+        if labels:
+            message = f"{counted(len(labels), 'label')} {verb[len(labels) > 1]} {state}"
+            examples = (f"query '{one.query_id}', document '{one.doc_id}'" for one in labels[:_EXAMPLES])
+            findings.append(Finding(check, "warning", message, fix, tuple(examples)))
     if left_out:
         message = f"{counted(len(left_out), 'label')} by a model left out: a gate is judged by people's labels"
         fix = "count them in the gate with --count-model-labels"
-        yield Finding(BY_MODEL, "warning", message, fix, tuple(map(str, _models(left_out))))
-    if labels:
-        pairs = len({label.pair for label in labels})
-        message = f"{pairs:,} of {counted(len(grades), 'label')} by a model, not by a person"
-        fix = "measure the agreement with people with harness judge --with"
-        yield Finding(BY_MODEL, "warning", message, fix, tuple(map(str, _models(labels))))
+        findings.append(Finding(BY_MODEL, "warning", message, fix, tuple(map(str, _models(left_out)))))
+    return findings
 
 
 def _models(labels: Sequence[Label]) -> list[LabelModel]:

@@ -164,11 +164,13 @@ class GoldenFile(pytest.File):
 
     def _warn_of_labels(self, report: Result) -> None:
         """Warn of labels that people gave differently, that are of changed texts, and that are a model's."""
-        from harness.data.labels import BY_MODEL, CONFLICT, OUTDATED
+        from harness.data.labels import CHECKS
 
         for problem in report.warnings:
-            if problem.check in (BY_MODEL, CONFLICT, OUTDATED):
+            if problem.check in CHECKS:
                 self.warn(pytest.PytestWarning(f"{problem.message} ({'; '.join(problem.examples)}); {problem.fix}"))
+        for words in dict.fromkeys(info.labels_in_words for info in report.datasets if info.model_labels is not None):
+            self.warn(pytest.PytestWarning(words))
 
 
 class _NotFoundError(Exception):

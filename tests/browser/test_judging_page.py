@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from browser_page import BrowserPage
-from explorers import TEXTS, corpus_of, small_explorer, small_page
+from explorers import TEXTS, corpus_of, qrels_of, small_explorer, small_page
 from judged_results import TEXTS as RESULT_TEXTS
 from judged_results import small_result
 from playwright.sync_api import Page, expect
@@ -202,7 +203,8 @@ def test_the_documents_of_a_report_are_judged_blind_by_keys_alone(
     with page.expect_download() as saved:
         page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_have_text(
-        "2 labels. Saved as labels.jsonl. To count them: harness compare … --labels labels.jsonl"
+        "2 labels. Saved as labels.jsonl. 2 labels without a name: enter yours, and save again. "
+        "To count them: harness compare … --labels labels.jsonl"
     )
     path = tmp_path / "labels.jsonl"
     path.write_bytes(Path(saved.value.path()).read_bytes())
@@ -290,3 +292,37 @@ def test_documents_without_their_text_are_counted_and_listed_queries_are_judged(
     page.get_by_label("Search queries").fill("nothing like this")
     page.get_by_role("button", name="Judge the documents shown").click()
     expect(page.locator("#judging .lead")).to_contain_text("No text of a listed query's documents is in this file.")
+
+
+def test_a_models_grades_are_marked_and_a_persons_replaces_them(
+    show: Show, violations: Callable[[Page], list[str]]
+) -> None:
+    explorer = small_explorer()
+    human = qrels_of({"q1": {"d25": 1, "d3": 0}, "q2": {"d19": 1}, "q3": {"d0": 1}, "q4": {"d0": 1}})
+    assert explorer.qrels is not None
+    labelled = replace(explorer, qrels=replace(explorer.qrels, human=human))
+    page = show(render_page(small_page(), [labelled]), locale="en").page
+    page.get_by_label("Grade in the rankings").check()
+    page.locator(".row", has_text="red pumps").click()
+    assert page.locator(".hit .by-model").all_inner_texts() == ["2"]
+    expect(page.locator(".by-model").first).to_have_attribute("title", "relevant, grade 2 by a model, not by a person")
+    assert violations(page) == []
+    page.locator(".hit", has=page.locator(".by-model")).click()
+    page.keyboard.press("1")
+    expect(page.locator(".document").get_by_role("status")).to_have_text("Graded 1.")
+    expect(page.locator(".by-model")).to_have_count(0)
+
+
+def test_grades_get_the_name_that_is_entered_after_them(show: Show, judging: JudgingPage, tmp_path: Path) -> None:
+    page = show(judging.html, locale="en").page
+    page.keyboard.press("1")
+    (nameless,) = save(page, tmp_path / "nameless.jsonl")
+    assert "by" not in nameless
+    expect(page.get_by_role("status")).to_contain_text("1 label without a name: enter yours, and save again.")
+    page.get_by_label("Your name").fill("anna")
+    (label,) = save(page, tmp_path / "named.jsonl")
+    assert label["by"] == "anna"
+    page.get_by_label("Your name").fill("ben")
+    page.get_by_label("Your name").blur()
+    page.keyboard.press("0")
+    assert [one["by"] for one in save(page, tmp_path / "both.jsonl")] == ["anna", "ben"]

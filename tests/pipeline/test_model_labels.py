@@ -15,7 +15,9 @@ from click.testing import CliRunner
 import harness
 from harness.cli.app import _build
 from harness.data.texts import text_digest
+from harness.document.model import Outcome
 from harness.errors import DataError, EngineUnavailableError, UsageError
+from harness.report.documents.check_cases import check_suites
 from harness.report.model_labels import parse_model
 from harness.rerank.grading import MissingReason
 
@@ -416,11 +418,13 @@ def test_a_person_precedes_a_model_and_a_result_says_whose_labels_it_has(tmp_pat
     anna.write_text('{"query_id": "q", "doc_id": "b", "grade": 0, "by": "anna"}\n')
     options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "R@3"}
     compared = harness.compare("csr", dataset, labels=[model, anna], **options)
-    assert warnings_of(compared.report.findings) == [("1 of 2 labels by a model, not by a person", [NAME])]
-    assert "stub-1, prompt ab12" in compared.render("markdown", verbose=True)
+    header = f"1 of 3 judgments by a model, not by a person ({NAME})"
+    assert compared.report.dataset.labels_in_words == header
+    for text in (compared.render("markdown", verbose=True), compared.render("table"), compared.html()):
+        assert text.count("by a model, not by a person") == 1
     scored = harness.evaluate({"q": {"a": 2.0, "b": 1.0}}, dataset, "P@2", labels=[model, anna])
     assert scored.values.ravel().tolist() == [0.5]
-    assert warnings_of(scored.findings) == [("1 of 2 labels by a model, not by a person", [NAME])]
+    assert warnings_of(scored.findings) == []
 
 
 def test_no_gate_counts_labels_by_a_model_unless_told_to(tmp_path):
@@ -429,13 +433,31 @@ def test_no_gate_counts_labels_by_a_model_unless_told_to(tmp_path):
     options: dict[str, Any] = {"corpus": CORPUS, "backends": "csr", "k": 3, "timing": False, "isolation": "none"}
     left_out = ("2 labels by a model left out: a gate is judged by people's labels", [NAME])
     for more, recall, warning in (
-        ({}, 2 / 3, ("2 of 2 labels by a model, not by a person", [NAME])),
-        ({"require": "Recall@3>=0.9"}, 1.0, left_out),
-        ({"require": "Recall@3>=0.9", "count_model_labels": True}, 2 / 3, None),
+        ({}, 2 / 3, []),
+        ({"require": "Recall@3>=0.9"}, 1.0, [left_out]),
+        ({"require": "Recall@3>=0.9", "count_model_labels": True}, 2 / 3, []),
     ):
         checked = harness.check(golden, labels=model, **options, **more)
         assert checked.report.trials[0].metrics["Recall@3"].mean == pytest.approx(recall)
-        assert warning is None or warnings_of(checked.report.warnings) == [warning]
+        assert warnings_of(checked.report.warnings) == warning
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_cases_of_questions_and_the_page_to_judge_count_peoples_labels(tmp_path, counts):
+    golden = [{"id": "q", "question": "apple", "expected_relevant_doc_ids": ["c"]}]
+    options: dict[str, Any] = {"backends": "csr", "k": 2, "timing": False, "isolation": "none"}
+    model = label_file(tmp_path / "model.jsonl", b=1)
+    write_corpus(tmp_path / "corpus.jsonl")
+    checked = harness.check(golden, labels=model, corpus=tmp_path / "corpus.jsonl", out=tmp_path / "out",
+                            count_model_labels=counts, **options)  # fmt: skip
+    (suite,) = check_suites(checked.report)
+    assert [case.outcome for case in suite.cases] == [Outcome.PASSED if counts else Outcome.SKIPPED]
+    page = harness.judge(tmp_path / "out")
+    assert [sorted(query.documents) for query in page.pool.queries] == [["a", "b"]], "b is only a model's"
+
+
+def write_corpus(path: Path) -> None:
+    path.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in CORPUS.items()))
 
 
 def test_a_gate_of_two_results_counts_peoples_labels(tmp_path):
@@ -446,5 +468,5 @@ def test_a_gate_of_two_results_counts_peoples_labels(tmp_path):
     gated = harness.diff(folder, folder, labels=model, max_drop=0.1).change
     told = harness.diff(folder, folder, labels=model, max_drop=0.1, count_model_labels=True).change
     assert [one.data[0].labels for one in (plain, gated, told)] == [1, 0, 1]
-    assert f"1 of 1 label by a model, not by a person ({NAME})" in plain.warnings
+    assert [model.model for model in plain.data[0].label_models] == ["stub-1"]
     assert f"1 label by a model left out: a gate is judged by people's labels ({NAME})" in gated.warnings

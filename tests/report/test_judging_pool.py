@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from explorers import qrels_of, run_of
 from judged_results import QUERIES, TEXTS, small_result
 
 import harness
 from harness.cli.app import _build
 from harness.data.labels import grades_of
+from harness.data.memory import qrels_from_dict
 from harness.data.ranking import TieRule
+from harness.data.types import Ids
 from harness.errors import UsageError
-from harness.metrics import parse_metric
+from harness.metrics import QuerySet, parse_metric, score
 from harness.report.rankings import judging_pool
 from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.judging_pool import BOUNDED, PoolRules, unbounded
@@ -119,6 +124,57 @@ def test_the_number_of_labels_is_the_first_after_which_no_label_turns_the_sign(e
     assert pool.settled[0].startswith(f"If the first {needed:,} documents are irrelevant, no further label can turn")
     few = judging_pool.judging_pool([explorer], rules._replace(budget=1))
     assert few.settled[0].startswith(f"These documents are too few to settle the sign of the difference in {name}@3")
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["P@2", "R@2", "nDCG@3"])
+def test_no_assignment_of_labels_turns_a_settled_sign(seed: int, name: str) -> None:
+    """By brute force over all labels of three small queries: after the number no sign turns, and one does before it."""
+    random, documents = np.random.default_rng(seed), [f"d{number}" for number in range(4)]
+    queries = ["q0", "q1", "q2"]
+    runs = [
+        run_of({query: random.permutation(documents)[: random.integers(2, 4)].tolist() for query in queries})
+        for _ in range(3)
+    ]
+    judged = {query: {document: int(random.integers(0, 2)) for document in documents if random.random() < 0.4}
+              for query in queries}  # fmt: skip
+    explorer = Explorer(
+        Ids.of(queries), ["x", "y", "z"], runs, qrels=qrels_of({q: of or {"d9": 1} for q, of in judged.items()})
+    )
+    metric = parse_metric(name)
+    rules = RULES._replace(metric=metric, depth=3, budget=1000, seed=seed)
+    pool = judging_pool.judging_pool([explorer], rules)
+    order = [(one.query, document) for one in pool.queries for document in one.documents]
+    assert explorer.qrels is not None
+    present = grades_of(explorer.qrels)
+
+    def signs(relevant: Sequence[tuple[str, str]]) -> list[float]:
+        grades = {query: dict(of_query) for query, of_query in present.items()}
+        for query, document in relevant:
+            grades[query][document] = 1
+        means = [
+            score(run, qrels_from_dict(grades), [metric], unjudged=True, queries=QuerySet.JUDGED).values.sum()
+            for run in runs
+        ]
+        return [float(np.sign(round(mean - means[0], 9))) for mean in means[1:]]
+
+    now = signs([])
+
+    def turns(after: int) -> bool:
+        rest = order[after:]
+        subsets = itertools.chain.from_iterable(itertools.combinations(rest, size) for size in range(len(rest) + 1))
+        return any(sign and then != sign for subset in subsets for sign, then in zip(now, signs(subset), strict=True))
+
+    text = " ".join(pool.settled)
+    if not any(now):
+        assert "no number of labels settles" in text
+        return
+    assert "too few" not in text, "all of the pool are on the page"
+    stated = re.search(r"If the first (\d+) documents", text)
+    bounds = [0, *itertools.accumulate(len(one.documents) for one in pool.queries)]
+    number = int(stated[1]) if stated is not None else 0
+    assert not turns(number)
+    assert number == 0 or turns(bounds[bounds.index(number) - 1])
 
 
 def test_no_number_is_given_without_a_bound(explorer: Explorer) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from harness.data.types import Corpus, Run
+from harness.data.types import Corpus, Ids, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.missed import first_rank, is_missed, missed_depth
 from harness.results.presenters import HTML_NAME, NOT_STORED, Presentable, presenter
@@ -27,7 +27,13 @@ from harness.user_path import user_path
 if TYPE_CHECKING:
     import pandas as pd
 
+    from harness.data.golden_set import GoldenQuestion
     from harness.loaders.golden_lines import ExtendedGolden
+
+
+def _grades(question: GoldenQuestion) -> dict[str, int]:
+    return {one.id: one.grade for one in question.expected}
+
 
 _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
@@ -98,16 +104,35 @@ class CheckResult(Presentable):
     ) -> ExtendedGolden:
         """Write the golden set, in JSON lines, whose questions also expect the relevant documents of files of labels.
 
-        Raises UsageError if there is such a file without ``overwrite``, if the golden set is no file of JSON lines or
-        has changed since the check, and as :func:`harness.loaders.golden_lines.extend_golden`; DataError as
-        :func:`harness.data.labels.read_labels`, and for labels that no question can take.
+        Labels by models are left out, because a golden set cannot say who expects a document. The warnings about the
+        labels are ``findings`` of the returned lines.
+
+        Raises UsageError if there is such a file without ``overwrite``, if the golden set is not a file of JSON lines,
+        has changed since the check, or would not be read as it was meant, and as
+        :func:`harness.loaders.golden_lines.extend_golden`; DataError as :func:`harness.data.labels.read_labels`, and
+        for labels of unknown questions or documents, and labels that contradict the golden set.
         """
         from harness.data.columns import parse_columns
-        from harness.data.labels import read_labels, select_labels, settle
+        from harness.data.labels import (
+            SettledLabels,
+            golden_with_labels,
+            read_labels,
+            refuse_foreign,
+            select_labels,
+            settle,
+        )
+        from harness.loaders.golden import load_golden
         from harness.loaders.golden_lines import extend_golden
         from harness.store.cache import file_digest
+        from harness.store.disk import replacing
 
-        golden, target = self.report.golden_set, user_path(path)
+        golden, target, shared = self.report.golden_set, user_path(path), frozenset({"id"})
+        if golden.match.startswith(("text", "field")):
+            raise UsageError(
+                f"a golden set of --match {golden.match} cannot be extended: labels name documents, and questions "
+                "expect no ids of documents",
+                fix="edit it yourself",
+            )
         if target.exists() and not overwrite:
             raise UsageError(f"'{target}' exists", fix="name a new file")
         source = user_path(golden.source)
@@ -116,14 +141,27 @@ class CheckResult(Presentable):
         files = [labels] if isinstance(labels, str | Path) else labels
         names = [*(info.name for info in self.report.datasets), golden.name]
         of_golden = select_labels(read_labels([user_path(file) for file in files]), names)
-        added: dict[str, dict[str, int]] = {}
-        for (question, document), grade in settle(of_golden, next(iter(self.corpora.values()), None)).grades.items():
-            if grade >= golden.relevance:
-                added.setdefault(question, {})[document] = grade
+        corpus = next(iter(self.corpora.values()), None)
+        settled = settle(of_golden, corpus, models=False)
+        relevant = {pair: grade for pair, grade in settled.grades.items() if grade >= golden.relevance}
         columns = parse_columns(str(self.report.plan.resolved.get("columns") or ""))
-        extended = extend_golden(source, columns, added)
-        target.write_bytes(extended.content)
-        return extended
+        added: dict[str, dict[str, int]] = {}
+        for (question, document), grade in relevant.items():
+            added.setdefault(question, {})[document] = grade
+        extended = extend_golden(source, columns, added, shared)
+        before = load_golden(source, columns, shared)
+        documents = corpus.ids if corpus is not None else None
+        refuse_foreign(settled.grades, queries=Ids.of(question.id for question in before), documents=documents)
+        golden_with_labels(before, settled)  # raises for contradictions
+        expected = golden_with_labels(before, SettledLabels(relevant, (), relevant))
+        with replacing(target) as stream:
+            stream.write(extended.content)
+            stream.flush()
+            for intended, read in zip(expected, load_golden(stream.name, columns, shared), strict=True):
+                if _grades(intended) != _grades(read):
+                    problem = f"question '{read.id}' of '{source}' cannot be extended: it would be read otherwise"
+                    raise UsageError(problem, fix="edit it yourself")
+        return extended._replace(findings=settled.findings)
 
     @property
     def name(self) -> str:

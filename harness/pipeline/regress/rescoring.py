@@ -62,7 +62,7 @@ def lines_to_label(change: Change, texts: Mapping[tuple[str, str], str]) -> byte
 
 def check_no_grades(path: Path) -> None:
     """Raise UsageError if the file exists and the user put a grade into it: it must not be overwritten."""
-    if path.exists() and any(line.grade is not None for _, line in label_lines(path, Problems(str(path)))):
+    if path.exists() and any(label_lines(path, Problems(str(path)))):
         raise UsageError(f"'{path}' holds labels, which would be lost", fix="move it, and give it with --labels")
 
 

@@ -99,9 +99,11 @@ def question_case(
     """Return the case of a question, which passes when a document that it expects is among the hits that count.
 
     These are the first hits that the failed requirements on the question look at, as ``depths`` of the trial has them,
-    or else all hits.
+    or else all hits. Documents that only a model labelled as relevant count on request (``--count-model-labels``).
     A question that expects nothing passes when no hit is above the answer threshold; without one it is skipped.
     """
+    if not report.plan.resolved.get("count_model_labels"):
+        question = question.model_copy(update={"expected": [one for one in question.expected if not one.by_model]})
     expected_documents = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
     depth = (_depths(report, trial) if depths is None else depths).get(question.id, int(str(report.plan.resolved["k"])))
     outcome, message, text = Outcome.PASSED, "", ""

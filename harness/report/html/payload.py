@@ -20,6 +20,7 @@ import numpy.typing as npt
 import orjson
 
 from harness.data.arrow import numbers, take_rows
+from harness.data.labels import grades_of
 from harness.data.texts import text_digest
 from harness.data.types import Corpus, Int32Array, Int64Array, offsets_of
 from harness.metrics import lower_is_better, reads_first
@@ -182,7 +183,7 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
     position = np.empty(len(part.order), dtype=np.int64)
     position[part.order] = np.arange(len(part.order))
     texts = explorer.query_texts()
-    relevant = _relevant(explorer)
+    relevant, by_models = _relevant(explorer), _labels_by_models(explorer)
     ranks = ranks_in_pools(explorer, top, pools)
     grades = [None if grade == UNJUDGED else grade for grade in pools.grades.tolist()]
     docs, ids = (pools.docs + part.first).tolist(), explorer.query_ids.to_list()
@@ -199,6 +200,9 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
             "hits": top.hits[:, query].tolist(),
             "relevant": int(relevant[query]),
         }
+        if labelled := by_models.get(ids[query]):
+            names = [pools.ids[number] for number in pools.docs[start:end].tolist()]
+            row["by_model"] = [slot for slot, name in enumerate(names) if name in labelled]
         if explorer.filters:
             row["filter"] = explorer.filters[query]
         further = explorer.further.get(ids[query])
@@ -229,6 +233,14 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
         if explorer.failed is not None:
             row["failed"] = explorer.failed[:, query].tolist()
         yield row
+
+
+def _labels_by_models(explorer: Explorer) -> dict[str, set[str]]:
+    """Return the documents of each query to which only a model gave a grade."""
+    if explorer.qrels is None or explorer.qrels.human is None:
+        return {}
+    human = grades_of(explorer.qrels.human)
+    return {query: grades.keys() - human.get(query, {}).keys() for query, grades in grades_of(explorer.qrels).items()}
 
 
 def _scores(explorer: Explorer, top: Top) -> list[tuple[list[float], ...]]:

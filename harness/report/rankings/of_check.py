@@ -67,7 +67,12 @@ def check_explorers(
             values=_values(trials, metrics),
             queries=queries,
             explain=explain_command(report),
-            qrels=_judgments(trials, documents),
+            qrels=replace(
+                _judgments(trials, documents, with_models=True),
+                human=_judgments(trials, documents, with_models=False)
+                if any(expected.by_model for question in questions for expected in question.expected)
+                else None,
+            ),
             relevance=report.golden_set.relevance,
             corpus=_joined(loaded, of_backends) if queries is not None else None,
             no_texts=no_texts if report.corpora or of_backends is not None else _NO_TEXTS,
@@ -149,13 +154,16 @@ def _matching(
     return {key: list(dict.fromkeys(matching)) or missed[key[1]] for key, matching in documents.items()}
 
 
-def _judgments(trials: Sequence[TrialResult], documents: Mapping[tuple[str, str], Sequence[str]]) -> Qrels:
+def _judgments(
+    trials: Sequence[TrialResult], documents: Mapping[tuple[str, str], Sequence[str]], *, with_models: bool
+) -> Qrels:
     """Return the grade of each document that something expected is met by, question by question."""
     grades: dict[str, dict[str, int]] = {}
     for question in trials[0].questions:
         of_question = grades.setdefault(question.id, {})
         for expected in question.expected:
-            of_question.update(dict.fromkeys(documents[question.id, expected.id], expected.grade))
+            if with_models or not expected.by_model:
+                of_question.update(dict.fromkeys(documents[question.id, expected.id], expected.grade))
     names = list(dict.fromkeys(chain.from_iterable(grades.values())))
     rows = Ids.of(names).rows_of(Ids.of(list(chain.from_iterable(grades.values()))))
     values = [grade for of_question in grades.values() for grade in of_question.values()]

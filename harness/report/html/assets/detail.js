@@ -320,8 +320,9 @@ function badge(query, slot, model) {
   if (grade === null && (!model.judged || model.expecting)) return el("span", { class: "badge none" });
   if (grade === null) return el("span", { class: "badge unjudged", role: "img", title: "not judged for this query", "aria-label": "not judged" }, "?");
   const relevant = grade >= model.relevance;
-  const said = `${relevant ? "relevant" : "not relevant"}, grade ${grade}`;
-  return el("span", { class: relevant ? "badge relevant" : "badge irrelevant", role: "img", title: said, "aria-label": said }, String(grade));
+  const byModel = model.gradeByPerson(query, slot) === null;
+  const said = `${relevant ? "relevant" : "not relevant"}, grade ${grade}${byModel ? " by a model, not by a person" : ""}`;
+  return el("span", { class: `badge ${relevant ? "relevant" : "irrelevant"}${byModel ? " by-model" : ""}`, role: "img", title: said, "aria-label": said }, String(grade));
 }
 
 // A document that only one of two neighbouring rankings shows: where the other one has it.

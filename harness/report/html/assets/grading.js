@@ -46,8 +46,8 @@ class Grading {
     const slots = [...new Set(model.labels.flatMap((_, ranking) => model.top(query, ranking)))];
     const order = new Map(slots.map((slot) => [slot, mixed(JSON.stringify([SEED, dataset, query.id, model.docs[query.docs[slot]]]))]));
     const withText = slots.filter((slot) => model.texts.has(query.docs[slot])).sort((x, y) => order.get(x) - order.get(y));
-    const documents = withText.map((slot) => ({ id: model.docs[query.docs[slot]], slot, text: model.texts.get(query.docs[slot]), grade: query.grades[slot], ...model.digests.get(query.docs[slot]) }));
-    return { dataset, id: query.id, text: query.text, documents, left: slots.filter((slot) => query.grades[slot] === null && !model.texts.has(query.docs[slot])).length };
+    const documents = withText.map((slot) => ({ id: model.docs[query.docs[slot]], slot, text: model.texts.get(query.docs[slot]), grade: model.judgment(query, slot), ...model.digests.get(query.docs[slot]) }));
+    return { dataset, id: query.id, text: query.text, documents, left: slots.filter((slot) => model.judgment(query, slot) === null && !model.texts.has(query.docs[slot])).length };
   }
 
   item(query, slot) { return this.labels.byKey.get(keyOf(this.queries.get(query), { id: this.model.docs[query.docs[slot]] })); }

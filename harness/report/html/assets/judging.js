@@ -32,7 +32,7 @@ class Labels {
   // Give a grade, or take it back if the document has it; returns whether it was taken back.
   toggle(item, grade) {
     const removes = this.grade(item) === grade;
-    this.change([[item.key, removes ? undefined : { grade, by: this.by, time: new Date().toISOString(), text_digest: item.document.digest }]]);
+    this.change([[item.key, removes ? undefined : { grade, by: this.by || null, time: new Date().toISOString(), text_digest: item.document.digest }]]);
     return removes;
   }
 
@@ -79,10 +79,19 @@ class Labels {
   // Whether a label is of the present text, as far as that is known.
   isOfText(item, { text_digest: digest }) { return item === undefined || digest === undefined || digest === null || digest === item.document.digest; }
 
+  // Put the name that was entered under grades given before it; returns how many have none.
+  sign() {
+    const unsigned = [...this.given].filter(([, { by }]) => by === null);
+    if (this.by === "") return unsigned.length;
+    for (const [key, label] of unsigned) this.given.set(key, { ...label, by: this.by });
+    this.keep();
+    return 0;
+  }
+
   text() {
     const lines = [...this.given].map(([key, { by, ...label }]) => {
       const [dataset, query, doc] = JSON.parse(key);
-      return JSON.stringify({ ...(dataset === "" ? {} : { dataset }), query_id: query, doc_id: doc, ...(by === "" ? {} : { by }), ...label });
+      return JSON.stringify({ ...(dataset === "" ? {} : { dataset }), query_id: query, doc_id: doc, ...(by ? { by } : {}), ...label });
     });
     return lines.map((line) => `${line}\n`).join("");
   }
@@ -171,7 +180,7 @@ class Judging {
     this.status = el("p", { role: "status", class: "status" });
     this.count = el("p", { class: "status", id: "count" });
     this.bar = el("progress", { max: items.length, "aria-labelledby": "count" });
-    this.name = el("input", { type: "text", autocomplete: "name", value: labels.by, oninput: () => { labels.by = this.name.value.trim(); labels.keep(); } });
+    this.name = el("input", { type: "text", autocomplete: "name", value: labels.by, oninput: () => { labels.by = this.name.value.trim(); labels.keep(); }, onchange: () => labels.sign() });
     this.file = el("input", { type: "file", accept: ".jsonl,.json,.txt", onchange: () => this.load() });
     const files = el("div", { class: "files" }, el("label", {}, "Your name", this.name),
       el("button", { type: "button", class: "plain-button", onclick: () => this.save() }, "Save labels"),
@@ -269,9 +278,11 @@ class Judging {
   save() {
     const { labels } = this;
     if (labels.given.size === 0) return this.say("No document is judged yet.");
+    const unsigned = labels.sign();
     const saved = save(new Blob([labels.text()], { type: "application/jsonl" }), FILE);
     labels.isSaved = true;
-    return this.say(`${counted(labels.given.size, "label")}. ${saved} To count them: ${this.content.command} … --labels ${FILE}`);
+    const advice = unsigned > 0 ? `${counted(unsigned, "label")} without a name: enter yours, and save again. ` : "";
+    return this.say(`${counted(labels.given.size, "label")}. ${saved} ${advice}To count them: ${this.content.command} … --labels ${FILE}`);
   }
 
   async load() {

@@ -57,8 +57,14 @@ class Model {
   // A further chunk of an expected document has no judgment, and needs none.
   isUnjudged(query, slot) { return query.grades[slot] === null && query.further?.[slot] === undefined; }
 
-  // The judgment of a document, or its label while documents are graded in the rankings.
-  grade(query, slot) { return query.grades[slot] ?? this.grading?.label(query, slot) ?? null; }
+  // The judgment that a person gave to a document, null without one.
+  judgment(query, slot) { return query.by_model?.includes(slot) ? null : query.grades[slot]; }
+
+  // The grade that a person gave to a document, also as a label while documents are graded in the rankings.
+  gradeByPerson(query, slot) { return this.judgment(query, slot) ?? this.grading?.label(query, slot) ?? null; }
+
+  // The same, or else the grade that a model gave.
+  grade(query, slot) { return this.gradeByPerson(query, slot) ?? query.grades[slot]; }
 
   isRelevant(query, slot) { return query.grades[slot] !== null && query.grades[slot] >= this.relevance; }
 
