@@ -67,7 +67,7 @@ def extend_golden(
         if extended is None:
             problems.add(number, f"question '{name}' has several lists of alternatives, or other values than ids")
             continue
-        lines[-1] = _with_value(line, fields.expected, extended)
+        lines[-1] = _replace_value(line, fields.expected, extended)
         questions, documents = questions + 1, documents + len(new)
     problems.raise_if_any(fix="write expected ids as a list, or as {id: grade}")
     return ExtendedGolden("\n".join(lines).encode(), questions, documents)
@@ -93,7 +93,7 @@ def _record(line: str, number: int, problems: Problems) -> dict[str, Any] | None
     return record
 
 
-def _with_value(line: str, field: str, value: object) -> str:
+def _replace_value(line: str, field: str, value: object) -> str:
     """Return a line, a JSON object, with another value of one of its fields; the last counts if it is there twice."""
     decoder, span, position = json.JSONDecoder(), (0, 0), _BEFORE_NAME.match(line).end()  # type: ignore[union-attr]
     while not line.startswith("}", position):
