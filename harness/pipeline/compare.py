@@ -378,7 +378,7 @@ def _explainer(outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, judge:
     from harness.pipeline.hit_explanations import HitExplainer  # not for comparisons without a page
 
     run = next((outcome.run for outcome in outcomes if outcome.run is not None), None)
-    return HitExplainer(outcomes, plan, dataset, judge(run) if run is not None else None)
+    return HitExplainer.of_page(outcomes, plan, dataset, judge(run) if run is not None else None)
 
 
 _compiled: set[str] = set()
@@ -422,7 +422,8 @@ def _assess(
         of_outcome = references.of(outcome) if explainer is not None else {}
         parity = references.compare(outcome)
         if explainer is not None:
-            explanations = explainer.explain(outcome, of_outcome, parity)
+            explained = explainer.explain(outcome, of_outcome, parity)
+            explanations = explainer.table(outcome.trial.label, explained) if explained is not None else None
         if rules is not None and outcome.run is not None:
             stored = outcome.trial.spec.run_path is not None  # the depth of a stored run is fixed
             k = None if stored else plan.request.k

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from tempfile import mkdtemp
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,20 +20,17 @@ import pyarrow as pa
 from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
 from harness.data.progress import Display, SilentDisplay
-from harness.data.types import Ids, Int32Array, Run
+from harness.data.types import Ids, Run
 from harness.errors import DataError, UsageError
 from harness.exact.dense import vector_lengths
 from harness.parity.contributions import (
     LENGTH,
     ScoredDocument,
     ScoreStep,
-    TermScores,
     collection_of,
     pair_difference,
     recipe_formula,
-    score_rows,
     score_steps,
-    stored_lengths,
     term_names,
     term_scores,
 )
@@ -48,19 +45,15 @@ from harness.pipeline.explained_search import (
     stored_result,
     unknown_id,
 )
-from harness.pipeline.hit_explanations import NO_STAGE, absences
+from harness.pipeline.hit_explanations import HitExplainer
 from harness.pipeline.run import TrialInputs, run_plan
 from harness.pipeline.vectors_and_lists import (
-    Hit,
-    compared_reference,
-    engine_lists,
-    fused_lists,
     hits_of,
     model_facts,
-    stage_score,
+    neighbours_of,
+    pair_tokens,
     terms_of_columns,
     token_counts,
-    vector_scores,
     vector_steps,
 )
 from harness.plan.callables import Function
@@ -76,8 +69,8 @@ from harness.results.explanation import (
     DocumentDifference,
     DocumentScore,
     Explanation,
+    Kind,
     QueryWord,
-    TermContribution,
     document_finding,
 )
 from harness.results.hit_rules import HitRules
@@ -90,7 +83,6 @@ from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import create_executor
 from harness.worker.outcome import Outcome
-from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Terms
 
 if TYPE_CHECKING:
@@ -99,6 +91,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\S+")
 _MOST_EXPECTED = 10
+_FUSION_FACTS = ("k", "weights", "fusion", "rrf_k", "candidates")
 
 
 @keywords_of(ExplainRequest)
@@ -191,18 +184,6 @@ def run(
         return _Explainer(search, References(outcomes, deep, dataset, visible_display)).explanation()
 
 
-class _Exact(NamedTuple):
-    """A reference of one query, and of all (``complete``); its ranking, document id -> rank, with the dataset's rules.
-
-    ``before_rules`` are all documents that it ranks.
-    """
-
-    reference: SparseReference | DenseReference
-    complete: Reference
-    ranks: Mapping[str, int]
-    before_rules: Collection[str]
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class _Search:
     """The search of all queries, and its outcomes."""
@@ -230,14 +211,14 @@ class _Search:
         """The row of the query."""
         return int(self.dataset.queries.ids.rows_of(Ids.of([self.request.query]))[0])
 
-    def hits(self) -> dict[str, dict[str, Hit]]:
-        """Return each backend's hits for the query, without hits that the dataset leaves out."""
-        runs: dict[str, Run | None] = {}
+    def runs(self) -> dict[str, Run]:
+        """Return each backend's hits, the stored ones if there are any, without hits that the dataset leaves out."""
+        runs: dict[str, Run] = {}
         for outcome in self.outcomes:
-            k = self.plan.request.k if outcome.trial.spec.kind != "run" else None
-            runs[outcome.trial.label] = self.rules.filter_hits(outcome.run, k) if outcome.run is not None else None
-        runs |= dict.fromkeys(self.explained.failures) | dict(self.explained.stored)
-        return {label: hits_of(run, self.request.query) if run is not None else {} for label, run in runs.items()}
+            if outcome.run is not None:
+                k = self.plan.request.k if outcome.trial.spec.kind != "run" else None
+                runs[outcome.trial.label] = self.rules.filter_hits(outcome.run, k)
+        return {**runs, **self.explained.stored}
 
     def analysed(self, trial: Trial, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Return the terms that a trial's analyzer makes of words: one analysis, kept in the cache as others are."""
@@ -265,16 +246,38 @@ class _Explainer:
     """Explains one query of a search."""
 
     def __init__(self, search: _Search, references: References) -> None:
-        self.search, self.references = search, references
-        self.hits = search.hits()
+        self.search, runs = search, search.runs()
+        self.outcomes = {outcome.trial.label: outcome for outcome in search.outcomes}
+        labels = [*self.outcomes, *search.explained.failures, *runs]
+        self.hits = {label: hits_of(runs[label], search.request.query) if label in runs else {} for label in labels}
         self.expected_left_out = 0
         self.documents = self._documents()
-        self.exact: dict[str, Mapping[str, _Exact]] = {}
+        self.complete: dict[str, Mapping[str, Reference]] = {}
         self.parities: dict[str, OutcomeParity | None] = {}
-        for outcome in search.outcomes:
-            of_query = {name: self._whole_ranking(reference) for name, reference in references.of(outcome).items()}
-            self.exact[outcome.trial.label] = of_query
-            self.parities[outcome.trial.label] = references.compare(outcome)
+        for label, outcome in self.outcomes.items():
+            self.complete[label], self.parities[label] = references.of(outcome), references.compare(outcome)
+        explainer = HitExplainer(
+            search.outcomes,
+            search.plan,
+            search.dataset,
+            {label: (run, None) for label, run in runs.items()},
+            Ids.of(self.documents),
+            np.full(len(self.documents), search.row),
+            np.arange(len(self.documents)),
+            complete=True,
+        )
+        explained = (
+            (label, explainer.explain(outcome, self.complete[label], self.parities[label]))
+            for label, outcome in self.outcomes.items()
+        )
+        self.explained = {label: of_backend for label, of_backend in explained if of_backend is not None}
+
+    @cached_property
+    def references(self) -> dict[str, SparseReference | DenseReference]:
+        """The reference of the query for each backend that has a single one."""
+        single = {label: next(iter(of.values())) for label, of in self.complete.items() if len(of) == 1}
+        of_query = {label: of.of_queries(np.array([self.search.row], dtype=np.int32)) for label, of in single.items()}
+        return {label: of for label, of in of_query.items() if isinstance(of, SparseReference | DenseReference)}
 
     def _documents(self) -> tuple[str, ...]:
         """Return the ids of the documents to explain; raises UnknownNameError for documents that no backend knows."""
@@ -291,16 +294,6 @@ class _Explainer:
         if absent and len(corpus_ids):
             raise unknown_id("document", absent[0], corpus_ids, self.search.dataset.name)
         return tuple(chosen)
-
-    def _whole_ranking(self, complete: Reference) -> _Exact:
-        """Return the reference of the query, and its whole ranking."""
-        reference = complete.of_queries(np.array([self.search.row], dtype=np.int32))
-        if not isinstance(reference, SparseReference | DenseReference):
-            raise AssertionError(f"a {reference.name} reference without documents")
-        run = reference.retrieve(max(len(reference.recipe.doc_ids), 1))
-        ranked = self.search.rules.filter_hits(run, None)
-        ranks = {name: rank for rank, name in enumerate(ranked.doc_ids.take(ranked.rows), 1)}
-        return _Exact(reference, complete, ranks, set(run.doc_ids.take(run.rows)))
 
     def explanation(self) -> Explanation:
         """Return the explanation of the query."""
@@ -322,9 +315,8 @@ class _Explainer:
 
     def _backends(self) -> Iterator[BackendExplanation]:
         """Yield the explanation of each backend, in the order of the result or of the request."""
-        outcomes = {outcome.trial.label: outcome for outcome in self.search.outcomes}
-        for label in self.search.explained.labels or outcomes:
-            outcome, failure = outcomes.get(label), self.search.explained.failures.get(label)
+        for label in self.search.explained.labels or self.outcomes:
+            outcome, failure = self.outcomes.get(label), self.search.explained.failures.get(label)
             if outcome is not None and outcome.failure is not None:
                 failure = outcome.failure.message
             if failure is not None and not self.hits[label]:
@@ -341,8 +333,7 @@ class _Explainer:
         engines = {outcome.trial.label for outcome in search.outcomes if outcome.record is not None}
         for backend in backends:
             if documents and backend.label in engines:
-                references = [exact.reference for exact in self.exact[backend.label].values()]
-                single = references[0] if len(references) == 1 else None
+                single = self.references.get(backend.label)
                 reference = single if isinstance(single, SparseReference) else None
                 trees = explain_scores(inputs, trials[backend.label], search.row, documents, executor, work)
                 yield beside_engine(backend, trees, reference)
@@ -369,216 +360,103 @@ class _Explainer:
             yield f"{documents} not explained: name them with --doc"
 
     def _backend(self, outcome: Outcome) -> BackendExplanation:
-        label, exact = outcome.trial.label, self.exact[outcome.trial.label]
-        if outcome.trial.spec.kind == "rerank":
-            return self._second_stage(outcome)
-        if outcome.trial.spec.kind == "fusion" or len(exact) > 1:
-            return self._fusion(outcome)
-        for of_list in exact.values():
-            return self._terms(outcome, of_list) if "dense" not in exact else self._vectors(outcome, of_list)
-        return self._hits_only(label)
+        label = outcome.trial.label
+        if (explained := self.explained.get(label)) is None:
+            return self._hits_only(label)
+        documents = [self._with_tokens(outcome, one) for one in explained.documents(self.documents)]
+        backend = BackendExplanation(label, explained.kind, (), self._facts(outcome, explained.kind))
+        reference = self.references.get(label)
+        if isinstance(reference, SparseReference):
+            words = self._words(outcome)
+            documents = [self._with_words(reference, document, words) for document in documents]
+            backend = replace(backend, words=words, differences=tuple(self._document_differences(outcome, documents)))
+        elif isinstance(reference, DenseReference) and self.search.request.doc:
+            documents = [self._with_neighbours(label, document) for document in documents]
+        cause = self._cause(label) if explained.kind != "second stage" else None
+        return replace(backend, documents=tuple(documents), cause=cause)
 
     def _hits_only(self, label: str) -> BackendExplanation:
         """Explain a backend that is known only by its hits, which have no scores if it returned only ids."""
-        hits = self.hits[label].values()
-        scores = tuple(self._score(label, name) for name in self.documents)
-        if hits and all(hit.score == 1 - hit.rank for hit in hits):
-            scores = tuple(replace(score, score=None) for score in scores)
-        return BackendExplanation(label, "hits", scores, note="it has no exact reference")
+        hits = self.hits[label]
+        only_ids = bool(hits) and all(hit.score == 1 - hit.rank for hit in hits.values())
+        scores = []
+        for name in self.documents:
+            rank, score = hits.get(name, (None, None))
+            scores.append(DocumentScore(name, rank, None if only_ids else score, None, None))
+        return BackendExplanation(label, "hits", tuple(scores), note="it has no exact reference")
+
+    def _facts(self, outcome: Outcome, kind: Kind) -> dict[str, str | float | int | None]:
+        """Return what a backend's scores are made of."""
+        spec, reference = outcome.trial.spec, self.references.get(outcome.trial.label)
+        if kind == "second stage":
+            return {"second stage": spec.name}
+        if kind == "fusion":
+            values = {name: spec.parameters.get(name) for name in _FUSION_FACTS}
+            return {"fusion": spec.name, **{name: value for name, value in values.items() if value not in (None, "")}}
+        facts: dict[str, str | float | int | None] = {}
+        if isinstance(reference, DenseReference):
+            facts = {"similarity": reference.mode, **model_facts(outcome, self.search.row)}
+            facts["query_norm"] = float(vector_lengths(reference.recipe.queries)[0])
+        elif isinstance(reference, SparseReference):
+            recipe, terms = reference.recipe, _terms_of(outcome)
+            facts["scoring"] = reference.mode
+            facts |= model_facts(outcome, self.search.row) if terms is None else {"analyzer": terms.analyzer}
+            if (formula := recipe_formula(recipe)) is not None:
+                facts |= {"k1": formula.k1, "b": formula.b, "k1_plus_1": formula.k1_plus_1}
+            averages = collection_of(recipe).average if recipe.shards is None else None
+            if averages is not None and len(set(averages.tolist())) == 1:
+                facts["average_length"] = float(averages[0])
+        return facts
+
+    def _with_tokens(self, outcome: Outcome, document: DocumentScore) -> DocumentScore:
+        """Return a document with the tokens that a model, or a second stage with the query, read and cut."""
+        row = self._corpus_row(document.document)
+        if outcome.trial.spec.kind == "rerank":
+            tokens = pair_tokens(outcome, self.search.row, row)
+        else:
+            tokens = token_counts(outcome, "documents", row)
+        return document if tokens is None else replace(document, tokens=tokens[0], cut=tokens[1])
+
+    def _with_neighbours(self, label: str, document: DocumentScore) -> DocumentScore:
+        """Return a document with the nearest documents to it."""
+        (complete,), vector = self.complete[label].values(), document.vector
+        if vector is None or not isinstance(complete, DenseReference):
+            return document
+        row = int(complete.recipe.doc_ids.rows_of(Ids.of([document.document]))[0])
+        return replace(document, vector=replace(vector, neighbours=neighbours_of(complete, row)))
 
     def _cause(self, label: str) -> str | None:
         """Return the proven cause of an engine's difference from its reference for the query."""
         parity = self.parities[label]
         return parity.parity.per_query.cause[self.search.row] if parity is not None else None
 
-    def _score(self, label: str, name: str) -> DocumentScore:
-        hit = self.hits[label].get(name)
-        rank, score = hit if hit is not None else (None, None)
-        return DocumentScore(name, rank, score, None, None)
-
-    def _rows(self, exact: _Exact) -> Int32Array:
-        """Return the rows of the documents to explain among those of a reference, -1 for documents that it lacks."""
-        return exact.reference.recipe.doc_ids.rows_of(Ids.of(self.documents))
-
-    def _absence(self, outcome: Outcome, exact: _Exact, name: str, row: int) -> str:
-        """Return why a document cannot be a hit; empty if it can."""
-        ranked = name in exact.before_rules
-        left_out = ranked and name not in exact.ranks
-        of_one = (np.array([value]) for value in (row, ranked, left_out))
-        recipe, empty = exact.reference.recipe, self.search.dataset.corpus.empty_rows
-        return absences(recipe, outcome.record, empty, np.zeros(1, dtype=np.int64), *of_one)[0]
-
-    def _terms(self, outcome: Outcome, exact: _Exact) -> BackendExplanation:
-        """Explain a backend whose reference is sparse."""
-        reference, rows, label = exact.reference, self._rows(exact), outcome.trial.label
-        if not isinstance(reference, SparseReference):
-            raise AssertionError("terms without a sparse reference")
-        recipe, present = reference.recipe, np.flatnonzero(rows >= 0)
-        scores = term_scores(reference, rows[present])
-        words, written = self._words(outcome)
-        term_of = terms_of_columns(outcome.trial, self.search.cache) if recipe.counts is None else {}
-        table = _TermTable(reference, scores, rows[present], term_names(recipe, scores.columns, term_of), written)
-        documents, column_of = [], {int(position): column for column, position in enumerate(present)}
-        for position, name in enumerate(self.documents):
-            tokens, cut = token_counts(outcome, "documents", self._corpus_row(name)) or (None, None)
-            document = replace(
-                self._score(label, name),
-                absence=self._absence(outcome, exact, name, int(rows[position])),
-                exact_rank=exact.ranks.get(name),
-                tokens=tokens,
-                cut=cut,
-            )
-            if position in column_of:
-                document = table.fill(document, column_of[position])
-                document = replace(document, respelled=self._respelled(document, words))
-            documents.append(document)
-        formula, averages = recipe_formula(recipe), collection_of(recipe).average if recipe.shards is None else None
-        facts: dict[str, str | float | int | None] = {"scoring": reference.mode}
-        terms = _terms_of(outcome)
-        facts |= model_facts(outcome, self.search.row) if terms is None else {"analyzer": terms.analyzer}
-        if formula is not None:
-            facts |= {"k1": formula.k1, "b": formula.b, "k1_plus_1": formula.k1_plus_1}
-        if averages is not None and len(set(averages.tolist())) == 1:
-            facts["average_length"] = float(averages[0])
-        return BackendExplanation(
-            label,
-            "terms",
-            tuple(documents),
-            facts,
-            words,
-            tuple(self._document_differences(reference, documents, rows, term_of)),
-            self._cause(label),
-        )
-
-    def _vectors(self, outcome: Outcome, exact: _Exact) -> BackendExplanation:
-        """Explain a backend of dense vectors."""
-        rows, label, query = self._rows(exact), outcome.trial.label, self.search.row
-        if not isinstance(exact.complete, DenseReference) or not isinstance(exact.reference, DenseReference):
-            raise AssertionError("vectors without a dense reference")
-        present = np.flatnonzero(rows >= 0)
-        parts = vector_scores(
-            exact.complete,
-            compared_reference(outcome, exact.complete),
-            query,
-            rows[present],
-            self.hits[label],
-            exact.ranks,
-            neighbours=bool(self.search.request.doc),
-        )
-        scores = score_rows(exact.reference, rows[present]).tolist()
-        part_of = {
-            self.documents[position]: (score, part)
-            for position, score, part in zip(present, scores, parts, strict=True)
-        }
-        documents = []
-        for name, row in zip(self.documents, rows.tolist(), strict=True):
-            score, part = part_of.get(name, (None, None))
-            tokens, cut = token_counts(outcome, "documents", self._corpus_row(name)) or (None, None)
-            documents.append(
-                replace(
-                    self._score(label, name),
-                    absence=self._absence(outcome, exact, name, row),
-                    exact_rank=exact.ranks.get(name),
-                    exact_score=score,
-                    vector=part,
-                    tokens=tokens,
-                    cut=cut,
-                )
-            )
-        facts = {"similarity": exact.reference.mode, **model_facts(outcome, query)}
-        facts["query_norm"] = float(vector_lengths(exact.reference.recipe.queries)[0])
-        return BackendExplanation(label, "vectors", tuple(documents), facts, cause=self._cause(label))
-
     def _corpus_row(self, name: str) -> int:
         return int(self.search.dataset.corpus.ids.rows_of(Ids.of([name]))[0])
 
-    def _fusion(self, outcome: Outcome) -> BackendExplanation:
-        """Explain a fusion: of other backends' lists, or of the lists that its engine makes."""
-        label, query, spec = outcome.trial.label, self.search.request.query, outcome.trial.spec
-        runs = {part.trial.label: part.run for part in self._parts(outcome) if part.run is not None}
-        of_query = {name: run.of_queries(run.query_ids.rows_of(Ids.of([query]))) for name, run in runs.items()}
-        exact = self._exact_fusion(outcome)
-        fused = fused_lists(spec, of_query) if of_query else engine_lists(outcome)
-        documents = []
-        for name in self.documents:
-            lists = [part.score(query, name) for part in fused]
-            hit = exact.get(name)
-            rank, score = hit if hit is not None else (None, None)
-            absence = self._absence_in_lists(outcome, name)
-            documents.append(
-                replace(
-                    self._score(label, name), exact_rank=rank, exact_score=score, lists=tuple(lists), absence=absence
-                )
-            )
-        names = ("k", "weights", "fusion", "rrf_k", "candidates")
-        facts: dict[str, str | float | int | None] = {
-            "fusion": spec.name,
-            **{name: spec.parameters[name] for name in names if spec.parameters.get(name) not in (None, "")},
-        }
-        return BackendExplanation(label, "fusion", tuple(documents), facts, cause=self._cause(label))
-
-    def _parts(self, outcome: Outcome) -> list[Outcome]:
-        """Return the outcomes of the backends that a fusion or a second stage takes."""
-        labels = outcome.combined.of if outcome.combined is not None else ()
-        by_label = {part.trial.label: part for part in self.search.outcomes}
-        return [by_label[label] for label in labels]
-
-    def _exact_fusion(self, outcome: Outcome) -> dict[str, Hit]:
-        """Return the hits of the fusion of the exact lists; none if a list has no reference."""
-        parity, query = self.parities[outcome.trial.label], self.search.request.query
-        if parity is not None and parity.exact is not None:
-            return hits_of(self.search.rules.filter_hits(parity.exact, None), query)
-        parts = [self.exact[part.trial.label] for part in self._parts(outcome)]
-        if not parts or any(len(part) != 1 for part in parts):
-            return {}
-        depth = self.search.rules.deepened(self.search.plan).request.k
-        runs = [next(iter(part.values())).reference.retrieve(depth) for part in parts]
-        return hits_of(self.search.rules.filter_hits(fuse_runs(outcome.trial.spec, runs, None), None), query)
-
-    def _absence_in_lists(self, outcome: Outcome, name: str) -> str:
-        """Return why a document can be in none of the lists, if the reason is the same for all; else empty."""
-        sources = [(part, exact) for part in self._parts(outcome) for exact in self.exact[part.trial.label].values()]
-        sources += [(outcome, exact) for exact in self.exact[outcome.trial.label].values()]
-        reasons = {
-            self._absence(part, exact, name, int(exact.reference.recipe.doc_ids.rows_of(Ids.of([name]))[0]))
-            for part, exact in sources
-        }
-        return reasons.pop() if len(reasons) == 1 else ""
-
-    def _second_stage(self, outcome: Outcome) -> BackendExplanation:
-        """Explain a second stage: the rank before it, and whether the document was among its candidates."""
-        label, query, documents = outcome.trial.label, self.search.request.query, []
-        for part in self._parts(outcome):
-            for name in self.documents:
-                if part.run is None:
-                    continue
-                stage = stage_score(
-                    outcome, part.run, part.trial.label, self.search.row, self._corpus_row(name), (query, name)
-                )
-                tokens, cut = stage.tokens or (None, None)
-                documents.append(
-                    replace(
-                        self._score(label, name),
-                        absence="" if stage.scored else self._absence_in_lists(outcome, name) or NO_STAGE,
-                        lists=(stage.before,),
-                        tokens=tokens,
-                        cut=cut,
-                    )
-                )
-        return BackendExplanation(label, "second stage", tuple(documents), {"second stage": outcome.trial.spec.name})
-
-    def _words(self, outcome: Outcome) -> tuple[tuple[QueryWord, ...], dict[str, tuple[str, ...]]]:
-        """Return the query's words as the analyzer takes them, and the words behind each term; none for a model."""
+    def _words(self, outcome: Outcome) -> tuple[QueryWord, ...]:
+        """Return the query's words as the analyzer takes them; none for a model."""
         if _terms_of(outcome) is None:
-            return (), {}
+            return ()
         texts = self.search.dataset.queries.texts.to_pylist()
         terms_of = self.search.analysed(outcome.trial, (word for text in texts for word in _WORD.findall(text)))
-        words = tuple(QueryWord(word, terms_of[word]) for word in _WORD.findall(texts[self.search.row]))
+        return tuple(QueryWord(word, terms_of[word]) for word in _WORD.findall(texts[self.search.row]))
+
+    def _with_words(
+        self, reference: SparseReference, document: DocumentScore, words: Sequence[QueryWord]
+    ) -> DocumentScore:
+        """Return a document with the words of the query behind each of its terms."""
+        counts = reference.recipe.counts
+        fields = counts is not None and counts.field_weights is not None
         written: dict[str, dict[str, None]] = {}
         for word in words:
             for term in word.terms:
                 written.setdefault(term, {})[word.written] = None
-        return words, {term: tuple(of_term) for term, of_term in written.items()}
+        terms = tuple(
+            replace(part, written=tuple(written.get(part.term.partition(":")[2] if fields else part.term, ())))
+            for part in document.terms
+        )
+        document = replace(document, terms=terms)
+        return replace(document, respelled=self._respelled(document, words))
 
     def _respelled(self, document: DocumentScore, words: Sequence[QueryWord]) -> tuple[str, ...]:
         """Return words of the query that a document only has in another Unicode normalisation, and so lacks."""
@@ -592,14 +470,14 @@ class _Explainer:
         return tuple(sorted(respelled))
 
     def _document_differences(
-        self,
-        reference: SparseReference,
-        documents: Sequence[DocumentScore],
-        rows: Int32Array,
-        term_of: Mapping[int, str],
+        self, outcome: Outcome, documents: Sequence[DocumentScore]
     ) -> Iterator[DocumentDifference]:
         """Yield why each document is above the next one, in the order of the exact ranking."""
-        row_of = dict(zip(self.documents, rows.tolist(), strict=True))
+        reference = self.references[outcome.trial.label]
+        if not isinstance(reference, SparseReference):
+            return
+        term_of = terms_of_columns(outcome.trial, self.search.cache) if reference.recipe.counts is None else {}
+        row_of = dict(zip(self.documents, reference.recipe.doc_ids.rows_of(Ids.of(self.documents)), strict=True))
         ranked = sorted((document.exact_rank, document.document) for document in documents if document.exact_rank)
         for (_, above), (_, below) in pairwise(ranked):
             pair = np.array([row_of[above], row_of[below]], dtype=np.int32)
@@ -620,37 +498,30 @@ class _Explainer:
 
     def _backend_differences(self) -> Iterator[BackendDifference]:
         """Yield why each backend scores a document otherwise than the first backend of its kind, terms or vectors."""
-        single = [
-            (outcome, next(iter(exact.values())))
-            for outcome in self.search.outcomes
-            if len(exact := self.exact[outcome.trial.label]) == 1
-        ]
         for kind in (SparseReference, DenseReference):
-            of_kind = [pair for pair in single if isinstance(pair[1].reference, kind)]
-            for first, second in ((of_kind[0], other) for other in of_kind[1:]):
-                for position in range(len(self.documents)):
-                    difference = self._backend_difference(first, second, position)
+            outcomes = [one for one in self.search.outcomes if isinstance(self.references.get(one.trial.label), kind)]
+            for first, second in ((outcomes[0], other) for other in outcomes[1:]):
+                for name in self.documents:
+                    difference = self._backend_difference(first, second, name)
                     if difference is not None:
                         yield difference
 
-    def _backend_difference(
-        self, first: tuple[Outcome, _Exact], second: tuple[Outcome, _Exact], position: int
-    ) -> BackendDifference | None:
+    def _backend_difference(self, first: Outcome, second: Outcome, name: str) -> BackendDifference | None:
         """Return why two backends score a document differently; None if they do not, or one does not hold it."""
-        before, after = self._scored(*first, position), self._scored(*second, position)
+        before, after = self._scored(first, name), self._scored(second, name)
         if before is None or after is None:
             return None
-        steps = self._steps(first[0], second[0], before, after)
+        steps = self._steps(first, second, before, after)
         if not steps:
             return None
         low, high = (one.exact if one.score is None else one.score for one in (before, after))
         return BackendDifference(
-            self.documents[position],
-            first[0].trial.label,
-            second[0].trial.label,
+            name,
+            first.trial.label,
+            second.trial.label,
             high - low,
             tuple(Amount(step.name, step.amount, step.before, step.after) for step in steps),
-            tuple(self._words_apart(self.documents[position], first[0], second[0])),
+            tuple(self._words_apart(name, first, second)),
         )
 
     def _steps(self, first: Outcome, second: Outcome, before: ScoredDocument, after: ScoredDocument) -> list[ScoreStep]:
@@ -677,15 +548,15 @@ class _Explainer:
             if before != after and (of_query[0] & set(before) or of_query[1] & set(after)):
                 yield QueryWord(word, before), QueryWord(word, after)
 
-    def _scored(self, outcome: Outcome, exact: _Exact, position: int) -> ScoredDocument | None:
+    def _scored(self, outcome: Outcome, name: str) -> ScoredDocument | None:
         """Return a document for the comparison of two backends; None for a document that the backend does not hold."""
-        row, label = int(self._rows(exact)[position]), outcome.trial.label
+        label, terms = outcome.trial.label, _terms_of(outcome)
+        reference, hit = self.references[label], self.hits[label].get(name)
+        row = int(reference.recipe.doc_ids.rows_of(Ids.of([name]))[0])
         if row < 0:
             return None
-        hit = self.hits[label].get(self.documents[position])
-        terms = _terms_of(outcome)
         return ScoredDocument(
-            exact.reference,
+            reference,
             row,
             hit.score if hit is not None else None,
             self._cause(label),
@@ -696,55 +567,3 @@ class _Explainer:
 
 def _terms_of(outcome: Outcome) -> Terms | None:
     return outcome.vectors.terms if outcome.vectors is not None else None
-
-
-class _TermTable:
-    """The terms of each document: ``rows`` int32 (D,) are the documents of ``scores``, ``names`` are its terms."""
-
-    def __init__(
-        self,
-        reference: SparseReference,
-        scores: TermScores,
-        rows: Int32Array,
-        names: Sequence[str],
-        written: Mapping[str, tuple[str, ...]],
-    ) -> None:
-        self.recipe, self.scores, self.rows, self.names, self.written = reference.recipe, scores, rows, names, written
-        weighted = self.recipe.counts is not None and self.recipe.counts.field_weights is not None
-        self.fields = ["".join(name.partition(":")[:2]) if weighted else "" for name in self.names]
-        self.lengths = self.recipe.counts.lengths[rows] if self.recipe.counts is not None else None
-        self.stored_lengths = stored_lengths(self.recipe, rows)
-
-    @cached_property
-    def collections(self) -> dict[int, Any]:
-        """The statistics of each shard that a document is in."""
-        shards = self.recipe.shards
-        present = {0} if shards is None else set(shards[self.rows].tolist())
-        return {shard: collection_of(self.recipe, shard) for shard in present}
-
-    def fill(self, document: DocumentScore, position: int) -> DocumentScore:
-        """Return a document with its terms, lengths and exact score."""
-        shards = self.recipe.shards
-        collection = self.collections[0 if shards is None else int(shards[self.rows[position]])]
-        values = self.scores.values[:, position].tolist()
-        terms = tuple(
-            TermContribution(
-                term=self.names[number],
-                written=self.written.get(self.names[number].removeprefix(self.fields[number]), ()),
-                weight=float(self.scores.weights[number]),
-                tf=values[number] or None,
-                df=int(collection.df[column]),
-                documents=int(collection.documents[column]),
-                idf=float(collection.idf[column]) if collection.idf is not None else None,
-                contribution=float(self.scores.contributions[number, position]),
-            )
-            for number, column in enumerate(self.scores.columns.tolist())
-        )
-        return replace(
-            document,
-            exact_score=float(self.scores.scores[position]),
-            length=int(self.lengths[position]) if self.lengths is not None else None,
-            stored_length=int(self.stored_lengths[position]) if self.stored_lengths is not None else None,
-            terms=terms,
-            of_all_documents=float(self.scores.of_all),
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,20 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from harness.data.types import Ids, Int32Array, Run
+from harness.data.types import Ids, Run
 from harness.encoders.column_terms import column_terms
 from harness.encoders.settings import Role, Settings
 from harness.encoders.sources import encoding_key
 from harness.encoders.token_counts import UNKNOWN, TextLengths
-from harness.exact.dense import vector_lengths
-from harness.parity.contributions import ROUNDING, ScoreStep, join_steps, score_rows, step_name
+from harness.parity.contributions import ROUNDING, ScoreStep, join_steps, step_name
 from harness.parity.fused_lists import FUSIONS
 from harness.parity.references import DenseReference, references_of_compared
 from harness.plan.backend_spec import BackendSpec
 from harness.plan.plan import Trial
 from harness.plan.stages import parse_weights
 from harness.registry.parameters import ParameterValue, encoder_parameters
-from harness.results.explanation import ListScore, Neighbour, VectorScore
+from harness.results.explanation import Neighbour
 from harness.store.cache import Cache
 from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
@@ -64,45 +63,6 @@ def hits_of(run: Run, query: str) -> dict[str, Hit]:
     return {name: Hit(rank, score) for rank, (name, score) in enumerate(zip(ids, scores, strict=True), 1)}
 
 
-def vector_scores(
-    reference: DenseReference,
-    compared: DenseReference | None,
-    query: int,
-    rows: Int32Array,
-    hits: Mapping[str, Hit],
-    ranks: Mapping[str, int],
-    *,
-    neighbours: bool,
-) -> list[VectorScore]:
-    """Return how the vectors of documents ``rows`` are scored.
-
-    Args:
-        reference: The backend's reference, of all queries.
-        compared: The same by the vectors that the index compares; None if these are exact.
-        query: Row of the query.
-        rows: The documents' rows in the reference.
-        hits: The backend's hits.
-        ranks: The whole exact ranking.
-        neighbours: Find the nearest documents of each document too.
-    """
-    recipe, one = reference.recipe, reference.of_queries(np.array([query], dtype=np.int32))
-    scores = score_rows(one, rows).tolist()
-    quantised = score_rows(compared.of_queries(np.array([query], dtype=np.int32)), rows).tolist() if compared else None
-    returned = recipe.doc_ids.rows_of(Ids.of(hits))
-    lowest = float(score_rows(one, returned[returned >= 0]).min(initial=np.inf))
-    instead = tuple(name for name in hits if ranks.get(name, len(hits) + 1) > len(hits))
-    parts = []
-    for position, (name, norm) in enumerate(
-        zip(recipe.doc_ids.take(rows), vector_lengths(recipe.documents[rows]).tolist(), strict=True)
-    ):
-        in_reach = ranks.get(name, len(hits) + 1) <= len(hits) and scores[position] > lowest
-        missed = name not in hits and in_reach
-        near = tuple(_neighbours(reference, int(rows[position]))) if neighbours else ()
-        compared = quantised[position] if quantised is not None else None
-        parts.append(VectorScore(norm, missed, instead if missed else (), compared, near))
-    return parts
-
-
 def compared_reference(outcome: Outcome, reference: DenseReference) -> DenseReference | None:
     """Return the reference of the vectors that a backend's index compares; None if these are the reference's."""
     if outcome.record is None or outcome.record.compared is None:
@@ -111,8 +71,8 @@ def compared_reference(outcome: Outcome, reference: DenseReference) -> DenseRefe
     return ordered or scored
 
 
-def _neighbours(reference: DenseReference, row: int) -> Iterator[Neighbour]:
-    """Yield the documents nearest to a document, without itself."""
+def neighbours_of(reference: DenseReference, row: int) -> tuple[Neighbour, ...]:
+    """Return the documents nearest to a document, without itself."""
     recipe = reference.recipe
     queries, query_ids = np.ascontiguousarray(recipe.documents[row : row + 1]), Ids.of(["document"])
     around = replace(recipe, queries=queries, query_ids=query_ids, matching=None, candidates=None)
@@ -122,7 +82,7 @@ def _neighbours(reference: DenseReference, row: int) -> Iterator[Neighbour]:
         for near, name, score in zip(run.rows, run.doc_ids.take(run.rows), run.scores, strict=True)
         if near != row
     ]
-    yield from (Neighbour(name, float(score)) for name, score in nearest[:_NEIGHBOURS])
+    return tuple(Neighbour(name, float(score)) for name, score in nearest[:_NEIGHBOURS])
 
 
 def model_facts(outcome: Outcome, query: int) -> dict[str, str | float | int | None]:
@@ -199,14 +159,6 @@ class RankedList(NamedTuple):
     shares: Run | None = None
     weight: float = 1.0
 
-    def score(self, query: str, name: str) -> ListScore:
-        """Return a document's rank, score and contribution in the list."""
-        hit = hits_of(self.run, query).get(name)
-        share = hits_of(self.shares, query).get(name) if self.shares is not None else None
-        if hit is None or (share is None and self.shares is not None):
-            return ListScore(self.name, None, None)
-        return ListScore(self.name, hit.rank, hit.score, None if share is None else self.weight * share.score)
-
 
 def fused_lists(spec: BackendSpec, runs: Mapping[str, Run]) -> list[RankedList]:
     """Return the lists that a fusion of backends takes; ``runs`` are the backends' hits by label."""
@@ -228,20 +180,10 @@ def engine_lists(outcome: Outcome) -> list[RankedList]:
     return [RankedList(label, hits, fusion.fuse([hits], None)) for label, hits in lists.items()]
 
 
-class StageScore(NamedTuple):
-    """A document in a second stage: its place before, whether it was scored, and its tokens read and cut."""
-
-    before: ListScore
-    scored: bool
-    tokens: tuple[int, int] | None
-
-
-def stage_score(outcome: Outcome, first: Run, label: str, query: int, row: int, names: tuple[str, str]) -> StageScore:
-    """Return what a second stage had of a document: ``names`` are the ids of query and document, ``row`` its row."""
-    before = RankedList(label, first).score(*names)
+def pair_tokens(outcome: Outcome, query: int, row: int) -> tuple[int, int] | None:
+    """Return the tokens of a query and a document that a second stage read and cut; None if they are unknown."""
     reranked = outcome.combined.reranked if outcome.combined is not None else None
     if reranked is None or reranked.pairs is None:
-        scored = outcome.run is not None and names[1] in hits_of(outcome.run, names[0])
-        return StageScore(before, scored, None)
+        return None
     pair = np.flatnonzero((reranked.pairs.queries == query) & (reranked.pairs.documents == row))
-    return StageScore(before, bool(len(pair)), _counts(reranked.lengths, int(pair[0])) if len(pair) else None)
+    return _counts(reranked.lengths, int(pair[0])) if len(pair) else None
