@@ -101,7 +101,7 @@ class VerbCommand(click.Command):
         fields = self.declared.fields
         words = texts.pop(_WORDS, ())
         option_values = {key: text for key, text in texts.items() if text is not None and text != ()}
-        from_file = _read_file(str(self.name), self.declared, config) if self.configured else {}
+        from_file = _read_file(str(self.name), self.declared, config, option_values) if self.configured else {}
         values = from_file | _parsed(fields, _add_words(fields, option_values, words, from_file))
         missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
         if missing:
@@ -294,11 +294,15 @@ def _add_words(
     return texts
 
 
-def _read_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[str, object]:
+def _read_file(
+    name: str, declared: DeclaredVerb, config: str | None, option_values: Collection[str]
+) -> dict[str, object]:
+    """Return the values of a file that count beside the options of the command line."""
     path = user_path(config or FILE_NAME)
     if config is None and not path.is_file():
         return {}
-    values = read_settings(path, name)
+    overridden = {other for option in option_values for other in declared.fields[option].option.overrides}
+    values = {key: value for key, value in read_settings(path, name).items() if key not in overridden}
     taken = [key for key in declared.fields if key in values]
     if taken:
         click.echo(f"options from {path}: {', '.join(taken)}", err=True)

@@ -276,7 +276,7 @@ def _golden_search(
     from harness.pipeline.check.id_match import ExpectedDocuments
     from harness.pipeline.check.run_check import prepare_check
 
-    prepared = prepare_check(plan_check(_check_request(request, checked)), cache, display)
+    prepared = prepare_check(plan_check(_check_request(request, checked), takes_against=False), cache, display)
     plan, questions = prepared.plan, {question.id: question for question in prepared.plan.golden}
     for problem in prepared.problems:
         raise UsageError(": ".join([problem.message, *problem.examples[:1]]), fix=problem.fix)

@@ -921,6 +921,10 @@ class ExplainRequest(Options):
         "or --corpus.",
         argument=True,
         metavar="RESULT",
+        overrides=(
+            *("backends", "dataset", "queries", "split", "columns", "filter"),
+            *("golden", "corpus", "match", "delimiter"),
+        ),
     ).default(None)
     query: str = Option("The query or question to explain.", COMPARED, common=True, metavar="ID").required()
     doc: Sequence[str] = Option(
@@ -956,7 +960,9 @@ class ExplainRequest(Options):
         form="a place, a Dataset, or documents",
     ).default(None)
     backends: str | Sequence[str] | None = replace(
-        option_fields(CompareRequest)["backends"].option, default_text="qdrant,lucene,csr; of --golden lucene,csr"
+        option_fields(CompareRequest)["backends"].option,
+        default_text="qdrant,lucene,csr; of --golden lucene,csr",
+        overrides=("result",),
     ).default(None)
     match: MatchExpression = option_fields(CheckRequest)["match"].option.parsed("exact")
     delimiter: str | None = option_fields(CheckRequest)["delimiter"].option.default(None)

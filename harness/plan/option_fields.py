@@ -62,6 +62,7 @@ class Option:
         keyword: whether it is a keyword of the call in Python; options of the terminal only are not.
         written: the value is a file that the verb writes in addition to its result.
         replaces: the option whose file a written one may replace: it is read before.
+        overrides: other options of a harness.toml that are ignored if this one is on the command line.
         parse: makes the final value of an accepted one; raises UsageError.
         from_environment: the variable of the environment from which ``parse`` reads the final value of the default.
         takes: the type of the values that ``parse`` accepts; None if they have the type of the field.
@@ -90,6 +91,7 @@ class Option:
     keyword: bool = True
     written: bool = False
     replaces: str = ""
+    overrides: tuple[str, ...] = ()
     parse: Callable[[Any], object] | None = None
     from_environment: str = ""
     takes: object = None

@@ -313,7 +313,7 @@ def test_a_corpus_needs_a_golden_set(house: Path) -> None:
     assert "--corpus without a golden set" in refusal(corpus=corpus, backends=BACKEND, query="q1")
     with pytest.raises(UnknownNameError, match="unknown query 'q3' of 'corpus'"):
         harness.explain(golden=str(house / "golden.jsonl"), corpus=corpus, backends=BACKEND, query="q3")
-    with pytest.raises(UsageError, match="no corpus was given"):
+    with pytest.raises(UsageError, match=r"no corpus was given\n  .*: --corpus chunks.jsonl$"):
         harness.explain(golden=GOLDEN, backends=BACKEND, query="q1")
 
 
@@ -326,6 +326,16 @@ def test_the_options_may_stand_in_a_file(house: Path, tmp_path: Path, monkeypatc
     done = CliRunner().invoke(_build(), ["explain", "--query", "q1"])
     assert done.exit_code == 0, done.output
     assert "the best 1 of each backend" in done.stdout
+    other = f"--backends={BACKEND}"
+    done = CliRunner().invoke(_build(), ["explain", "--query", "q1", "--dataset", str(house), other])
+    assert done.exit_code == 0, done.output
+    assert "harness explain: house" in done.stdout, "backends of the command line come before a result of the file"
+    table = '[explain]\ndataset = "nowhere"\nbackends = "lucene"\nfilter = ["a=b"]\n'
+    (tmp_path / "further.toml").write_text(table)
+    words = ["explain", "result", "--query", "q1", "--config", "further.toml"]
+    done = CliRunner().invoke(_build(), words)
+    assert done.exit_code == 0, done.output
+    assert "options from" not in done.stderr
     done = CliRunner().invoke(_build(), ["judge"])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("1 document of 1 query to judge: ")

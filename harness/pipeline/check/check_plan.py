@@ -166,11 +166,11 @@ class CheckPlan:
         }
 
 
-def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
+def plan_check(request: CheckRequest, *, keep_text: bool = True, takes_against: bool = True) -> CheckPlan:
     """Read the golden set and resolve everything else, before any engine starts.
 
-    Without ``keep_text`` the result holds no texts of questions. Raises UsageError for wrong arguments, DataError for a
-    faulty golden set.
+    Without ``keep_text`` the result holds no texts of questions. ``takes_against`` says that the caller's users have
+    the option ``against``. Raises UsageError for wrong arguments, DataError for a faulty golden set.
     """
     require(request)
     corpora_of_user = _requested_corpora(request.corpus)
@@ -195,7 +195,8 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden) if request.slice or requirements else ()
     existing = with_names(request.against, "against") if request.against else []
-    corpora = {} if existing and not request.corpus and request.backends is None else _corpora(request, corpus)
+    no_corpus = bool(existing) and not request.corpus and request.backends is None
+    corpora = {} if no_corpus else _corpora(request, corpus, takes_against=takes_against)
     metrics = _reported_metrics(request, requirements, golden)
     if request.metrics or requirements:
         _refuse_without_forbidden(golden, metrics)
@@ -363,14 +364,16 @@ def _dataset_of(documents: _Documents, golden: GoldenSet, columns: Mapping[str, 
     return Dataset.of(documents.content, _texts(golden), name=documents.name, columns=of_documents)
 
 
-def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
+def _corpora(
+    request: CheckRequest, golden_corpus: str | Path | Dataset | None, *, takes_against: bool
+) -> dict[str, str | Path | Dataset]:
     """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
     corpora = _as_list(request.corpus)
     if not corpora and golden_corpus is None:
         raise UsageError(
             "no corpus was given",
-            fix=f"name the file or folder of the documents: --corpus {_neighbour(request.golden) or 'chunks.jsonl'}; "
-            "or an existing backend: --against",
+            fix=f"name the file or folder of the documents: --corpus {_neighbour(request.golden) or 'chunks.jsonl'}"
+            + ("; or an existing backend: --against" if takes_against else ""),
         )
     sources: dict[str, str | Path | Dataset] = {}
     for corpus in corpora or [golden_corpus or ""]:
