@@ -363,15 +363,15 @@ class _Explainer:
         label = outcome.trial.label
         if (explained := self.explained.get(label)) is None:
             return self._hits_only(label)
-        documents = [self._with_tokens(outcome, one) for one in explained.documents(self.documents)]
+        documents = [self._add_tokens(outcome, one) for one in explained.documents(self.documents)]
         backend = BackendExplanation(label, explained.kind, (), self._facts(outcome, explained.kind))
         reference = self.references.get(label)
         if isinstance(reference, SparseReference):
             words = self._words(outcome)
-            documents = [self._with_words(reference, document, words) for document in documents]
+            documents = [self._add_written_words(reference, document, words) for document in documents]
             backend = replace(backend, words=words, differences=tuple(self._document_differences(outcome, documents)))
         elif isinstance(reference, DenseReference) and self.search.request.doc:
-            documents = [self._with_neighbours(label, document) for document in documents]
+            documents = [self._add_neighbours(label, document) for document in documents]
         cause = self._cause(label) if explained.kind != "second stage" else None
         return replace(backend, documents=tuple(documents), cause=cause)
 
@@ -408,7 +408,7 @@ class _Explainer:
                 facts["average_length"] = float(averages[0])
         return facts
 
-    def _with_tokens(self, outcome: Outcome, document: DocumentScore) -> DocumentScore:
+    def _add_tokens(self, outcome: Outcome, document: DocumentScore) -> DocumentScore:
         """Return a document with the tokens that a model, or a second stage with the query, read and cut."""
         row = self._corpus_row(document.document)
         if outcome.trial.spec.kind == "rerank":
@@ -417,7 +417,7 @@ class _Explainer:
             tokens = token_counts(outcome, "documents", row)
         return document if tokens is None else replace(document, tokens=tokens[0], cut=tokens[1])
 
-    def _with_neighbours(self, label: str, document: DocumentScore) -> DocumentScore:
+    def _add_neighbours(self, label: str, document: DocumentScore) -> DocumentScore:
         """Return a document with the nearest documents to it."""
         (complete,), vector = self.complete[label].values(), document.vector
         if vector is None or not isinstance(complete, DenseReference):
@@ -441,7 +441,7 @@ class _Explainer:
         terms_of = self.search.analysed(outcome.trial, (word for text in texts for word in _WORD.findall(text)))
         return tuple(QueryWord(word, terms_of[word]) for word in _WORD.findall(texts[self.search.row]))
 
-    def _with_words(
+    def _add_written_words(
         self, reference: SparseReference, document: DocumentScore, words: Sequence[QueryWord]
     ) -> DocumentScore:
         """Return a document with the words of the query behind each of its terms."""

@@ -233,13 +233,13 @@ class HitExplainer:
         else:
             explained = None
             for reference in references.values():
-                explained = self._of_single(outcome, reference)
+                explained = self._explain_single(outcome, reference)
         if explained is None:
             return None
         rank, score = self._ranked(*self._runs[label])
         return explained._replace(columns={"rank": rank, "score": score, **explained.columns})
 
-    def _of_single(self, outcome: Outcome, complete: Reference) -> HitExplanations | None:
+    def _explain_single(self, outcome: Outcome, complete: Reference) -> HitExplanations | None:
         """Explain a backend with one reference, whose exact hits are kept if other backends are made of its hits."""
         if outcome.trial.label in self._fused:
             self._exact[outcome.trial.label] = self._part(complete).retrieve(self._k)
@@ -249,7 +249,7 @@ class HitExplainer:
                 terms = terms_of_columns(outcome.trial, Cache()) if reference.recipe.counts is None else {}
                 self._of_reference[complete] = self._contributions(reference, terms)
             columns, parts = self._of_reference[complete]
-            return HitExplanations("terms", columns, self._absences_in(outcome, reference), parts)
+            return HitExplanations("terms", columns, self._find_absences(outcome, reference), parts)
         if isinstance(complete, DenseReference):
             compared = compared_reference(outcome, complete)
             compared = self._part(compared) if compared is not None else None
@@ -280,7 +280,7 @@ class HitExplainer:
         scores[present] = reference.score(run)
         return scores
 
-    def _absences_in(self, outcome: Outcome, reference: SparseReference | DenseReference) -> list[str]:
+    def _find_absences(self, outcome: Outcome, reference: SparseReference | DenseReference) -> list[str]:
         """Return why documents cannot be hits of a reference, empty for documents that can."""
         recipe, queries, (rows, _, _) = reference.recipe, self._owner, self._rows(reference)
         indexed = outcome.record is not None and outcome.record.external is None
@@ -303,7 +303,7 @@ class HitExplainer:
         self._absences.setdefault(outcome.trial.label, []).append(absence)
         return absence
 
-    def _absences_of(self, labels: Sequence[str]) -> list[str]:
+    def _shared_absences(self, labels: Sequence[str]) -> list[str]:
         """Return why documents are in no list of the backends, if the reason is the same for all; else empty."""
         lists = [absences for label in labels for absences in self._absences.get(label, ())]
         return [reasons[0] if len(set(reasons)) == 1 else "" for reasons in zip(*lists, strict=True)] or [""] * len(
@@ -378,7 +378,7 @@ class HitExplainer:
             "quantised": quantised,
             "missed": missed,
         }
-        return HitExplanations("vectors", columns, self._absences_in(outcome, reference), parts)
+        return HitExplanations("vectors", columns, self._find_absences(outcome, reference), parts)
 
     def _fusion(
         self, outcome: Outcome, references: Mapping[str, Reference], parity: OutcomeParity | None
@@ -388,7 +388,7 @@ class HitExplainer:
         lists = fused_lists(spec, runs) if runs else engine_lists(outcome)
         for reference in references.values():
             if isinstance(reference, SparseReference | DenseReference):
-                self._absences_in(outcome, self._part(reference))
+                self._find_absences(outcome, self._part(reference))
         exact = self._of_explained(parity.exact) if parity is not None and parity.exact is not None else None
         if runs and runs.keys() <= self._exact.keys():
             exact = fuse_runs(spec, [self._exact[part] for part in runs], None)
@@ -397,7 +397,7 @@ class HitExplainer:
             columns["exact_rank"], columns["exact_score"] = self._ranked(self._rules.filter_hits(exact, None))
             if label in self._fused:
                 self._exact[label] = cut(exact, self._k)
-        return HitExplanations("fusion", columns, self._absences_of([*runs, label]), self._list_parts(lists))
+        return HitExplanations("fusion", columns, self._shared_absences([*runs, label]), self._list_parts(lists))
 
     def _second_stage(self, outcome: Outcome) -> HitExplanations:
         """Explain a second stage: the rank before it, and whether the document was among its candidates."""
@@ -411,7 +411,7 @@ class HitExplainer:
             scored = ~np.isnan(
                 self._ranked(outcome.run if outcome.run is not None else self._runs[outcome.trial.label][0])[0]
             )
-        reasons = zip(scored.tolist(), self._absences_of([*runs]), strict=True)
+        reasons = zip(scored.tolist(), self._shared_absences([*runs]), strict=True)
         absences = ["" if was_scored else absence or _NO_STAGE for was_scored, absence in reasons]
         parts = self._list_parts([RankedList(label, run) for label, run in runs.items()])
         return HitExplanations("second stage", {}, absences, parts)
