@@ -197,7 +197,7 @@ class HitExplainer:
     def _indptr(self, owner: Int64Array) -> Int64Array:
         return np.searchsorted(owner, np.arange(len(self._query_ids) + 1))
 
-    def _of_explained(self, run: Run) -> Run:
+    def _select_explained(self, run: Run) -> Run:
         """Return the run of the explained queries."""
         if self._all_queries:
             return run
@@ -389,7 +389,7 @@ class HitExplainer:
         for reference in references.values():
             if isinstance(reference, SparseReference | DenseReference):
                 self._find_absences(outcome, self._part(reference))
-        exact = self._of_explained(parity.exact) if parity is not None and parity.exact is not None else None
+        exact = self._select_explained(parity.exact) if parity is not None and parity.exact is not None else None
         if runs and runs.keys() <= self._exact.keys():
             exact = fuse_runs(spec, [self._exact[part] for part in runs], None)
         columns: _Columns = {}
@@ -419,7 +419,9 @@ class HitExplainer:
     def _parts_of(self, outcome: Outcome) -> dict[str, Run]:
         """Return the hits of the backends that a fusion or a second stage takes, by label."""
         labels = outcome.combined.of if outcome.combined is not None else ()
-        return {label: self._of_explained(run) for label in labels if (run := self._outcomes[label].run) is not None}
+        return {
+            label: self._select_explained(run) for label in labels if (run := self._outcomes[label].run) is not None
+        }
 
     def _list_parts(self, lists: Sequence[RankedList]) -> _Parts:
         """Return each document's rank, score and contribution in each list, NaN if the list lacks it."""
