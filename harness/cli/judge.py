@@ -55,6 +55,8 @@ def _write_page(request: JudgeRequest) -> None:
         f"{counted(page.documents, 'document')} of {counted(len(page.pool.queries), 'query')} to judge: {target}"
     )
     click.echo(page.settled)
+    for finding in page.findings:
+        click.echo(finding, err=True)
 
 
 def _write_golden(request: JudgeRequest, path: Path) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -65,13 +66,14 @@ Labels = Mapping[str | None, Sequence[Label]]
 class SettledLabels(NamedTuple):
     """One grade for each labelled pair, and warnings about conflicts, changed texts and models.
 
-    ``human`` are the grades among them that people gave, ``models`` gave the others.
+    ``human`` are the grades among them that people gave; ``models`` are the models that gave the others, with the pairs
+    of query and document.
     """
 
     grades: PairGrades
     findings: Sequence[Finding]
     human: PairGrades
-    models: tuple[LabelModel, ...] = ()
+    models: Mapping[LabelModel, Sequence[tuple[str, str]]] = MappingProxyType({})
 
 
 def read_labels(paths: Sequence[Path]) -> Labels:
@@ -202,7 +204,7 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None, *, models: boo
         else:
             of_models += judges
     findings = _findings(conflicts, outdated, unchecked, left_out)
-    return SettledLabels(grades, findings, human, tuple(_models(of_models)))
+    return SettledLabels(grades, findings, human, _models(of_models))
 
 
 def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
@@ -242,17 +244,19 @@ def _findings(
     return findings
 
 
-def _models(labels: Sequence[Label]) -> list[LabelModel]:
-    """Return each model of the labels with the digest of its prompt, and the date of its latest label."""
-    dates: dict[tuple[str, str], dt.datetime] = {}
+def _models(labels: Sequence[Label]) -> dict[LabelModel, list[tuple[str, str]]]:
+    """Return the pairs of each model and prompt of the labels; its date is that of its latest label."""
+    by_model: dict[tuple[str, str], list[Label]] = {}
     for label in labels:
         if label.model is not None:
-            key = label.model, label.prompt_digest or ""
-            dates[key] = max(label.time, dates.get(key, _EARLIEST))
-    return [
-        LabelModel(model, prompt or None, f"{time:%Y-%m-%d}" if time > _EARLIEST else None)
-        for (model, prompt), time in sorted(dates.items())
-    ]
+            by_model.setdefault((label.model, label.prompt_digest or ""), []).append(label)
+    return {
+        LabelModel(model, prompt or None, f"{time:%Y-%m-%d}" if time > _EARLIEST else None): [
+            one.pair for one in of_model
+        ]
+        for (model, prompt), of_model in sorted(by_model.items())
+        for time in [max(one.time for one in of_model)]
+    }
 
 
 def labels_by_dataset(labels: Labels, datasets: Sequence[str]) -> dict[str, Sequence[Label]]:
@@ -344,8 +348,15 @@ def with_labels(qrels: Qrels | None, labels: SettledLabels) -> Qrels:
     by_people = by_people.with_groups(groups)
     if len(by_people) == len(joined):
         return joined
-    models = dict.fromkeys((*(qrels.models if qrels is not None else ()), *labels.models))
-    return replace(joined, human=by_people, models=tuple(models))
+    models: dict[LabelModel, Sequence[tuple[str, str]] | None] = {}
+    for of_models, replaced in ((qrels.models if qrels is not None else {}, labels.grades), (labels.models, {})):
+        for model, pairs in of_models.items():
+            left = None if pairs is None else [
+                pair for pair in pairs if pair not in replaced and pair[1] not in human.get(pair[0], {})
+            ]  # fmt: skip
+            if left is None or left:
+                models[model] = None if left is None else [*(models.get(model) or ()), *left]
+    return replace(joined, human=by_people, models=models)
 
 
 def golden_with_labels(golden: GoldenSet, labels: SettledLabels) -> GoldenSet:
@@ -377,7 +388,11 @@ def golden_with_labels(golden: GoldenSet, labels: SettledLabels) -> GoldenSet:
     by_people = golden_with_labels(golden, SettledLabels(labels.human, (), labels.human)) if labels.models else joined
     if by_people.questions == joined.questions:
         return joined
-    return replace(joined, human=by_people, models=labels.models)
+    ids, of_people = (
+        {(question.id, one.id) for question in of for one in question.expected} for of in (joined, by_people)
+    )
+    models = tuple(model for model, pairs in labels.models.items() if not (ids - of_people).isdisjoint(pairs))
+    return replace(joined, human=by_people, models=models)
 
 
 def _contradiction(query: str, document: str, state: str, grade: int) -> str:

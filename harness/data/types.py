@@ -6,8 +6,8 @@ people or files need them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -203,7 +203,8 @@ class Qrels:
     query with the same number alternatives: one of them is enough, and a group counts once; None if no judgment has an
     alternative. ``ideal`` (J,) are the grades of the best ranking, in descending order for each query, None for all
     grades. ``notes`` are accepted oddities of their file, such as ratings without a value. ``human`` are the judgments
-    without grades by models, None if no model gave a grade; ``models`` are these models.
+    without grades by models, None if no model gave a grade; ``models`` are these models, with the pairs of query and
+    document that they graded, None if that is not stored.
     """
 
     query_ids: Ids
@@ -216,7 +217,7 @@ class Qrels:
     ideal: Grades | None = None
     notes: tuple[str, ...] = ()
     human: Qrels | None = None
-    models: tuple[LabelModel, ...] = ()
+    models: Mapping[LabelModel, Collection[tuple[str, str]] | None] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -243,7 +244,13 @@ class Qrels:
         human = None if self.human is None else self.human.of_queries(queries)
         if human is None or len(human) == len(chosen):
             return chosen
-        return replace(chosen, human=human, models=self.models)
+        names = set(query_ids)
+        models = {
+            model: pairs
+            for model, pairs in self.models.items()
+            if pairs is None or any(query in names for query, _ in pairs)
+        }
+        return replace(chosen, human=human, models=models)
 
     @property
     def by_people(self) -> Qrels:

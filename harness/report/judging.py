@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.data.arrow import strings, take_rows
-from harness.data.labels import read_labels, select_labels, settle, with_labels
+from harness.data.labels import labels_by_dataset, read_labels, select_labels, settle, with_labels
+from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.texts import text_digest
 from harness.errors import UsageError
@@ -38,11 +40,12 @@ class JudgingPage:
     """A page to judge documents on: the result of ``harness.judge``.
 
     ``html`` is the page as one file, ``pool`` the documents on it, ``settled`` what is known of the number of labels
-    that settle the comparison.
+    that settle the comparison; ``findings`` are warnings about the labels that were given.
     """
 
     html: str = field(repr=False)
     pool: JudgingPool = field(repr=False)
+    findings: Sequence[Finding] = field(default=(), repr=False)
 
     @property
     def documents(self) -> int:
@@ -87,14 +90,7 @@ def judge(result: str | Path | Comparison | CheckResult | Regression, **options:
 
 def judging_page(request: JudgeRequest) -> JudgingPage:
     """Make the page as :func:`judge` does, but store nothing."""
-    result = read_result(request.result, request.cards)
-    made_by, explorers = explorers_of(result, keep_text=True)
-    explorers, report = by_people(explorers), result.report
-    for explorer in explorers:
-        if explorer.unjudgeable:
-            raise UsageError(explorer.unjudgeable, fix="check each corpus separately")
-    if request.labels is not None:
-        explorers = _labelled(explorers, request.labels, report)
+    report, made_by, explorers, findings = rankings_to_judge(request)
     pool = judging_pool(explorers, pool_rules(request, report, explorers))
     if not pool.pooled:
         raise UsageError("no backend returned a document, so nothing can be judged", fix="judge another result")
@@ -112,12 +108,44 @@ def judging_page(request: JudgeRequest) -> JudgingPage:
         "notes": _notes(request, pool, documents),
         "made_by": made_by,
     }
-    return JudgingPage(render_judging(content, facts), pool)
+    return JudgingPage(render_judging(content, facts), pool, findings)
 
 
-def by_people(explorers: Sequence[Explorer]) -> list[Explorer]:
-    """Return the rankings with people's judgments alone: documents that only a model labelled are not judged."""
-    return [replace(one, qrels=None if one.qrels is None else one.qrels.by_people) for one in explorers]
+class RankingsToJudge(NamedTuple):
+    """A stored result, the rankings of its datasets with people's judgments, and warnings about later labels."""
+
+    report: Result
+    made_by: str
+    explorers: Sequence[Explorer]
+    findings: Sequence[Finding]
+
+
+def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> RankingsToJudge:
+    """Return the rankings of a result with people's judgments and the labels of ``request``.
+
+    Documents to which only a model gave a grade in the result are not judged; without ``models``, its labels do not
+    count either. Raises UsageError for a result that cannot be judged, and labels of other datasets.
+    """
+    result = read_result(request.result, request.cards)
+    made_by, explorers = explorers_of(result, keep_text=True)
+    report, findings = result.report, list[Finding]()
+    for explorer in explorers:
+        if explorer.unjudgeable:
+            raise UsageError(explorer.unjudgeable, fix="check each corpus separately")
+    explorers = [replace(one, qrels=None if one.qrels is None else one.qrels.by_people) for one in explorers]
+    if request.labels is not None:
+        labels = read_labels(request.labels)
+        datasets = [one.dataset for one in explorers]
+        names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
+        by_dataset = (
+            labels_by_dataset(labels, datasets) if len(explorers) > 1 else {datasets[0]: select_labels(labels, names)}
+        )
+        for number, explorer in enumerate(explorers):
+            of_dataset = [one for one in by_dataset[explorer.dataset] if models or one.model is None]
+            settled = settle(of_dataset, explorer.corpus)
+            findings += settled.findings
+            explorers[number] = replace(explorer, qrels=with_labels(explorer.qrels, settled))
+    return RankingsToJudge(report, made_by, explorers, findings)
 
 
 def pool_rules(request: JudgeRequest, report: Result, explorers: Sequence[Explorer]) -> PoolRules:
@@ -130,23 +158,13 @@ def pool_rules(request: JudgeRequest, report: Result, explorers: Sequence[Explor
     return rules._replace(metric=metrics[0]) if metrics and is_rescorable else rules
 
 
-def _labelled(explorers: Sequence[Explorer], paths: Sequence[Path], report: Result) -> list[Explorer]:
-    """Return the explorers whose judgments include the labels."""
-    labels = read_labels(paths)
-    names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
-    joined = []
-    for explorer in explorers:
-        settled = settle(
-            select_labels(labels, names) if len(explorers) == 1 else labels.get(explorer.dataset, ()), explorer.corpus
-        )
-        joined.append(replace(explorer, qrels=with_labels(explorer.qrels, settled)))
-    return joined
-
-
 def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result, made_by: str) -> dict[str, Any]:
     """Return the data of the page; raises UsageError for a document whose text is not known."""
     of_check = report.kind == "check"
-    texts = [_texts(explorer, number, pool) for number, explorer in enumerate(explorers)]
+    texts = [
+        texts_of(explorer, chain.from_iterable(one.documents for one in pool.queries if one.dataset == number))
+        for number, explorer in enumerate(explorers)
+    ]
     words = [dict(zip(explorer.query_ids, explorer.query_texts(), strict=True)) for explorer in explorers]
     queries = [
         {
@@ -165,8 +183,9 @@ def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result, m
     }
 
 
-def _texts(explorer: Explorer, number: int, pool: JudgingPool) -> Mapping[str, str]:
-    ids = list(dict.fromkeys(one for query in pool.queries if query.dataset == number for one in query.documents))
+def texts_of(explorer: Explorer, documents: Iterable[str]) -> Mapping[str, str]:
+    """Return the texts of documents by id; raises UsageError for a document whose text is not known."""
+    ids = list(dict.fromkeys(documents))
     if not ids:
         return {}
     rows = explorer.corpus.ids.rows_of(strings(ids)) if explorer.corpus is not None else None

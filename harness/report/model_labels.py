@@ -6,34 +6,32 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import orjson
 
-from harness.data.arrow import strings, take_rows
-from harness.data.labels import Label, grades_of, labels_by_dataset, read_labels, settle
+from harness.data.labels import grades_of
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import text_digest
 from harness.errors import ResultError, UsageError
 from harness.pipeline.label_agreement import Pair, compare_grades
-from harness.pipeline.read_result import read_result
 from harness.pipeline.regress.read_snapshot import read_snapshots
-from harness.pipeline.regress.regression import documents_of_side
 from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
 from harness.plan.backend_spec import parse_backend_specs
 from harness.plan.config import JudgeRequest
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.report.judging import by_people, pool_rules
-from harness.report.presenting import explorers_of
-from harness.report.rankings.judging_pool import decisive_pairs
+from harness.report.judging import pool_rules, rankings_to_judge, texts_of
+from harness.report.rankings.explorer import Explorer
+from harness.report.rankings.judging_pool import decisive_pairs, first_hits
 from harness.rerank.grading import PROMPT, Grader, MissingReason
 from harness.results.judge_results import ModelLabels, UnjudgedPair
 from harness.results.snapshot import ResultSnapshot
-from harness.results.stored_texts import Documents
 from harness.store.cache import Cache
 from harness.store.disk import replacing
 
@@ -111,12 +109,15 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
         raise UsageError("no model is named", fix="write openai:model=NAME;endpoint=http://HOST/v1")
     grader = _grader(request, request.model)
     sides = read_snapshots(request.result)
-    names = [side.report.dataset.name for side in sides]
-    labels = labels_by_dataset(read_labels(request.labels), names) if request.labels is not None else {}
-    pool = [choice for side in sides for choice in _pool(side, request, labels.get(side.report.dataset.name, ()))]
+    _refuse_chunks(sides)
+    report, _, explorers, _ = rankings_to_judge(request, models=False)
+    explorers = [replace(one, dataset=one.dataset or sides[0].report.dataset.name) for one in explorers]
+    pool = [choice for explorer in explorers for choice in _pool(explorer, request.depth)]
     if not pool:
         raise UsageError(f"'{request.result}' has no hits to judge", fix="name the folder of a result, with its runs")
-    chosen = choose(pool, _positions(request, pool), request.budget, request.seed)
+    decisive = decisive_pairs(explorers, pool_rules(request, report, explorers))
+    positions: dict[Pair, int] = {pair: number for number, pair in enumerate(decisive)}
+    chosen = choose(pool, positions, request.budget, request.seed)
     visible_display = display if display is not None else SilentDisplay()
     outcomes = grader.grade_all(
         [(one.query, one.document) for one in chosen], Cache(), visible_display.section(grader.model)
@@ -177,15 +178,6 @@ def choose(pool: Sequence[_Choice], positions: Mapping[Pair, int], budget: int, 
     return chosen + unjudged[: budget - len(chosen)]
 
 
-def _positions(request: JudgeRequest, pool: Sequence[_Choice]) -> dict[Pair, int]:
-    """Return the position of each unjudged pair in the order of the page on which people judge."""
-    result = read_result(request.result, request.cards)
-    explorers = by_people(explorers_of(result, keep_text=True)[1])
-    pairs = decisive_pairs(explorers, pool_rules(request, result.report, explorers))
-    only = pool[0].pair[0]  # explorers of a check name no dataset
-    return {(dataset or only, query, document): number for number, (dataset, query, document) in enumerate(pairs)}
-
-
 def _grader(request: JudgeRequest, model: str) -> Grader:
     path = request.prompt or PROMPT
     try:
@@ -199,47 +191,29 @@ def _grader(request: JudgeRequest, model: str) -> Grader:
     return Grader(parameters, instructions)
 
 
-def _pool(side: ResultSnapshot, request: JudgeRequest, labels: Sequence[Label]) -> list[_Choice]:
-    """Return the first hits of every backend of a side with their texts; raises UsageError without texts.
+def _refuse_chunks(sides: Sequence[ResultSnapshot]) -> None:
+    for side in sides:
+        if not side.rescorable:
+            raise UsageError(
+                f"the check of '{side.report.dataset.name}' matches chunks (--match), which labels cannot name",
+                fix="judge a comparison, or a check whose expected ids are the documents' ids",
+            )
 
-    People's grades are those of the result, and of ``labels`` that a person gave.
-    """
-    name = side.report.dataset.name
-    if not side.rescorable:
-        raise UsageError(
-            f"the check of '{name}' matches chunks (--match), which labels cannot name",
-            fix="judge a comparison, or a check whose expected ids are the documents' ids",
-        )
-    ranks: dict[tuple[str, str], int] = {}
-    for label in side.labels:
-        for query, documents in side.first(label, request.depth).items():
-            for rank, document in enumerate(documents, 1):
-                ranks[query, document] = min(rank, ranks.get((query, document), rank))
-    documents_of_result = documents_of_side([side], cards=request.cards)[name]
-    texts = _texts(documents_of_result, [document for _, document in ranks], name)
-    if ranks and not side.texts:
-        raise UsageError(f"the result on '{name}' holds no texts of queries", fix="make it again without --no-text")
-    settled = settle([label for label in labels if label.model is None], documents_of_result.corpus)
-    human = dict(settled.grades)
-    for query, grades in (grades_of(side.qrels.by_people) if side.qrels is not None else {}).items():
-        human |= {(query, document): grade for document, grade in grades.items()}
+
+def _pool(explorer: Explorer, depth: int) -> list[_Choice]:
+    """Return the first hits of every backend of a dataset with their texts; raises UsageError without texts."""
+    hits = first_hits(explorer, depth)
+    texts = texts_of(explorer, chain.from_iterable(hits.values()))
+    if texts and explorer.queries is None:
+        problem = f"the result on '{explorer.dataset}' holds no texts of queries"
+        raise UsageError(problem, fix="make it again without --no-text")
+    words = dict(zip(explorer.query_ids, explorer.query_texts(), strict=True))
+    human = grades_of(explorer.qrels) if explorer.qrels is not None else {}
     return [
-        _Choice((name, query, document), side.texts[query], texts[document], human.get((query, document)), rank)
-        for (query, document), rank in ranks.items()
-        if document in texts and query in side.texts
+        _Choice((explorer.dataset, query, doc), words[query], texts[doc], human.get(query, {}).get(doc), rank)
+        for query, documents in hits.items()
+        for doc, rank in documents.items()
     ]
-
-
-def _texts(documents: Documents, ids: Sequence[str], dataset: str) -> dict[str, str]:
-    if documents.corpus is None:
-        raise UsageError(
-            f"the documents of '{dataset}' are needed: {documents.no_texts}", fix="put the dataset where it was"
-        )
-    corpus, names = documents.corpus, list(dict.fromkeys(ids))
-    rows = corpus.ids.rows_of(strings(names))
-    present = np.flatnonzero(rows >= 0)
-    texts = take_rows(corpus.texts, rows[present]).to_pylist()
-    return dict(zip((names[position] for position in present.tolist()), texts, strict=True))
 
 
 def _is_binary(side: ResultSnapshot) -> bool:

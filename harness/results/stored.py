@@ -232,7 +232,7 @@ class StoredResult:
             return qrels
         by_people = path.parent / _HUMAN / path.name
         human = read_qrels(by_people).with_groups(groups) if by_people.exists() else qrels.of_queries(Ids.of([]))
-        return replace(qrels, human=human, models=label_models_of(of_models))
+        return replace(qrels, human=human, models=dict.fromkeys(label_models_of(of_models)))
 
     def query_texts(self, dataset: str) -> dict[str, str]:
         """Return the texts of a dataset's queries by id, in their order; empty if no texts are stored."""

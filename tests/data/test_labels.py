@@ -25,7 +25,9 @@ from harness.data.labels import (
     refuse_foreign,
     select_labels,
     settle,
+    with_labels,
 )
+from harness.data.memory import qrels_from_dict
 from harness.data.texts import content_digest, text_digest
 from harness.data.types import Corpus, Ids
 from harness.errors import DataError, UsageError
@@ -183,3 +185,19 @@ def test_questions_expect_labelled_documents_too() -> None:
     ):
         with pytest.raises(DataError, match=f"query 'q', document '{next(iter(labels))[1]}': {reason}"):
             golden_with_labels(golden(**fields), of_people(labels))
+
+
+def test_a_model_is_named_only_while_one_of_its_labels_counts() -> None:
+    def of_model(document: str, model: str, query: str = "q") -> Label:
+        return Label(query, document, 2, model, model=model, prompt_digest="ab")
+
+    labels = [of_model("b", "m-1"), of_model("c", "m-2"), of_model("d", "m-3"), of_model("b", "m-4", "r"),
+              given("anna", 1)]  # fmt: skip
+    judged = qrels_from_dict({"q": {"b": 2}, "r": {"a": 1}})
+    joined = with_labels(judged, settle(labels))
+    assert [model.model for model in joined.models] == ["m-2", "m-4"], "people judged b and d"
+    assert [model.model for model in joined.of_queries(Ids.of(["r"])).models] == ["m-4"]
+    later = with_labels(joined, settle([Label("q", "c", 2, "ben"), of_model("b", "m-5", "r")]))
+    assert [model.model for model in later.models] == ["m-5"]
+    expected = golden_with_labels(golden(), settle([of_model("a", "m-1"), of_model("b", "m-2")]))
+    assert [model.model for model in expected.models] == ["m-2"], "the golden set expects a"

@@ -357,7 +357,7 @@ def test_bad_input_is_refused(tmp_path):
     with chat_server(content_of=known) as server, pytest.raises(UsageError, match="holds other labels"):
         harness.grade_documents(openai(server), folder, write_labels=tmp_path / "mine.jsonl")
     (tmp_path / "data" / "corpus.jsonl").unlink()
-    with pytest.raises(UsageError, match="the documents of 'data' are needed"):
+    with pytest.raises(UsageError, match="documents cannot be judged without their texts"):
         harness.grade_documents("openai:model=x", folder)
 
 

@@ -216,7 +216,16 @@ def test_labelled_documents_are_judged_and_a_result_without_texts_is_refused(
     labels = tmp_path / "labels.jsonl"
     labels.write_text("".join(json.dumps(line) + "\n" for line in lines[3:]), encoding="utf-8")
     rest = harness.judge(result.folder, budget=10_000, labels=labels)
-    assert rest.documents == 3
+    assert (rest.documents, rest.findings) == (3, [])
+    old = {**lines[0], "text_digest": "0" * 12}
+    labels.write_text("".join(json.dumps(line) + "\n" for line in [old, *lines[1:]]), encoding="utf-8")
+    again = harness.judge(result.folder, budget=10_000, labels=labels)
+    assert [one.documents for one in again.pool.queries] == [[old["doc_id"]]]
+    assert [one.check for one in again.findings] == ["label-of-changed-text"]
+    done = CliRunner().invoke(
+        _build(), ["judge", str(result.folder), "--labels", str(labels), "--page", str(tmp_path / "p")]
+    )
+    assert "1 label is of a text that has changed since, and left out" in done.stderr
     labels.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     with pytest.raises(UsageError, match=r"all .* documents among the first 10 hits are judged"):
         harness.judge(result.folder, labels=labels)

@@ -339,7 +339,7 @@ class ExpectedDocuments:
         if self.golden.human is None:
             return judgments
         by_people = ExpectedDocuments(self.golden.human, self.match, self.corpus_ids)
-        return replace(judgments, human=by_people.judgments(run, ties), models=self.golden.models)
+        return replace(judgments, human=by_people.judgments(run, ties), models=dict.fromkeys(self.golden.models))
 
     def forbidden(self, run: Run) -> Qrels:
         """Return the hits of a run that its questions forbid, as judgments with grade 1.

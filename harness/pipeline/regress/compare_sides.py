@@ -317,7 +317,7 @@ def _left_out(side: ResultSnapshot) -> str:
 def _labels_by_models(side: ResultSnapshot) -> tuple[int, tuple[LabelModel, ...]]:
     """Return how many judgments of a side models gave, and these models."""
     if side.qrels is not None:
-        return len(side.qrels) - len(side.qrels.by_people), side.qrels.models
+        return len(side.qrels) - len(side.qrels.by_people), tuple(side.qrels.models)
     of_models = side.report.dataset.model_labels
     return (of_models.labels, label_models_of(of_models)) if of_models is not None else (0, ())
 

@@ -145,7 +145,7 @@ def _judgments(questions: Sequence[QuestionResult], datasets: Sequence[DatasetIn
         ).with_groups(groups)
         for with_models in (True, False)
     )
-    return judged if len(human) == len(judged) else replace(judged, human=human, models=tuple(models))
+    return judged if len(human) == len(judged) else replace(judged, human=human, models=models)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

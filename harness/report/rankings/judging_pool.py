@@ -90,7 +90,7 @@ def _order(
     for number, explorer in enumerate(explorers):
         grades = grades_of(explorer.qrels) if explorer.qrels is not None else {}
         of_dataset = []
-        for query, documents in _first_hits(explorer, rules.depth).items():
+        for query, documents in first_hits(explorer, rules.depth).items():
             unjudged = [document for document in documents if document not in grades.get(query, {})]
             pooled, judged = pooled + len(documents), judged + len(documents) - len(unjudged)
             of_dataset += [_Candidate(number, query, document, documents[document]) for document in unjudged]
@@ -102,7 +102,7 @@ def _order(
     return sorted(candidates, key=lambda one: (-one.swing, one.rank)), scored, pooled, judged
 
 
-def _first_hits(explorer: Explorer, depth: int) -> dict[str, dict[str, int]]:
+def first_hits(explorer: Explorer, depth: int) -> dict[str, dict[str, int]]:
     """Return query to document to its best rank among the first hits of all rankings."""
     pools: dict[str, dict[str, int]] = {query: {} for query in explorer.query_ids}
     for run in explorer.runs:
