@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.loaders import load_dataset
 from harness.pipeline.hit_explanations import HitExplainer
 
 
@@ -28,6 +29,15 @@ def timed(method: Callable[..., Any], times_ns: list[int]) -> Callable[..., Any]
         return result
 
     return call
+
+
+def seconds_of_one_query(dataset: str, backends: str) -> float:
+    """Return the time of explaining the dataset's first query, whose outcomes are in the cache."""
+    query = load_dataset(dataset).queries.ids[0]
+    harness.explain(query=query, dataset=dataset, backends=backends)
+    started = time.perf_counter()
+    harness.explain(query=query, dataset=dataset, backends=backends)
+    return time.perf_counter() - started
 
 
 def main() -> None:
@@ -53,7 +63,8 @@ def main() -> None:
         explaining, rows, total = sum(times_ns) / 1e6, len(result.explanations), searching.sum()
         parts = ", ".join(f"{label} {ms:.1f}" for label, ms in searching.items())
         print(f"explaining {explaining:.1f} ms, {rows:,} rows; searching {total:.1f} ms ({parts})", end="; ")
-        print(f"ratio {explaining / total:.2f}", flush=True)
+        one = seconds_of_one_query(arguments.dataset, arguments.backends)
+        print(f"ratio {explaining / total:.2f}; one query from the cache {one:.2f} s", flush=True)
 
 
 if __name__ == "__main__":

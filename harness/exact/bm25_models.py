@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -193,9 +194,15 @@ def weigh_at_lengths(
     return _COMPUTE[formula.arithmetic](formula, statistics, documents, lengths)
 
 
+_FREQUENCIES: WeakKeyDictionary[TermCounts, Int64Array] = WeakKeyDictionary()
+"""The document frequencies of counts, as long as these live: several formulas read them."""
+
+
 def statistics_of(counts: TermCounts, formula: Bm25Formula) -> Statistics:
     """Return the statistics of documents of one field that a formula reads."""
-    return _read_statistics(counts.lengths, document_frequencies(counts.documents)[0], formula)
+    if counts not in _FREQUENCIES:
+        _FREQUENCIES[counts] = document_frequencies(counts.documents)[0]
+    return _read_statistics(counts.lengths, _FREQUENCIES[counts], formula)
 
 
 def _read_statistics(lengths: Int64Array, df: Int64Array, formula: Bm25Formula, field: int = 0) -> Statistics:

@@ -249,7 +249,8 @@ class HitExplainer:
                 terms = terms_of_columns(outcome.trial, Cache()) if reference.recipe.counts is None else {}
                 self._of_reference[complete] = self._contributions(reference, terms)
             columns, parts = self._of_reference[complete]
-            return HitExplanations("terms", columns, self._find_absences(outcome, reference), parts)
+            absences = self._find_absences(outcome, reference, columns["exact_score"])
+            return HitExplanations("terms", columns, absences, parts)
         if isinstance(complete, DenseReference):
             compared = compared_reference(outcome, complete)
             compared = self._part(compared) if compared is not None else None
@@ -280,14 +281,14 @@ class HitExplainer:
         scores[present] = reference.score(run)
         return scores
 
-    def _find_absences(self, outcome: Outcome, reference: SparseReference | DenseReference) -> list[str]:
-        """Return why documents cannot be hits of a reference, empty for documents that can."""
+    def _find_absences(
+        self, outcome: Outcome, reference: SparseReference | DenseReference, scores: Float64Array
+    ) -> list[str]:
+        """Return why documents cannot be hits of a reference, by their scores; empty for documents that can."""
         recipe, queries, (rows, _, _) = reference.recipe, self._owner, self._rows(reference)
         indexed = outcome.record is not None and outcome.record.external is None
-        ranked = always = np.ones(len(rows), dtype=np.bool_)
-        if isinstance(reference, SparseReference):
-            ranked = self._scores(reference) != 0
-        competes = always
+        always = competes = np.ones(len(rows), dtype=np.bool_)
+        ranked = scores != 0 if isinstance(reference, SparseReference) else always
         if recipe.candidates is not None:
             width, among = len(recipe.doc_ids), recipe.candidates
             competes = np.isin(queries * width + rows, owners(among.indptr) * width + among.rows)
@@ -378,7 +379,7 @@ class HitExplainer:
             "quantised": quantised,
             "missed": missed,
         }
-        return HitExplanations("vectors", columns, self._find_absences(outcome, reference), parts)
+        return HitExplanations("vectors", columns, self._find_absences(outcome, reference, exact), parts)
 
     def _fusion(
         self, outcome: Outcome, references: Mapping[str, Reference], parity: OutcomeParity | None
@@ -388,7 +389,8 @@ class HitExplainer:
         lists = fused_lists(spec, runs) if runs else engine_lists(outcome)
         for reference in references.values():
             if isinstance(reference, SparseReference | DenseReference):
-                self._find_absences(outcome, self._part(reference))
+                part = self._part(reference)
+                self._find_absences(outcome, part, self._scores(part))
         exact = self._select_explained(parity.exact) if parity is not None and parity.exact is not None else None
         if runs and runs.keys() <= self._exact.keys():
             exact = fuse_runs(spec, [self._exact[part] for part in runs], None)

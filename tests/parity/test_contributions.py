@@ -29,6 +29,7 @@ from harness.parity.contributions import (
     terms_of_queries,
 )
 from harness.parity.recipes import Recipe, empty_rows, idf_by_shard, with_formula
+from harness.registry.lookup import find_cards
 from harness.text import count_terms, create_analyzer
 from harness.text.field_counts import join_fields
 
@@ -81,6 +82,14 @@ def check_sums(recipe: Recipe, documents: int = 40, *, by_hand: bool = True) -> 
             np.testing.assert_array_equal(scores.scores, np.array(added, dtype=np.float32))
         alone = term_scores(reference, rows)
         assert all(np.array_equal(*pair) for pair in zip(scores, alone, strict=True)), "as all queries together"
+
+
+def test_every_scoring_of_a_card_is_tried() -> None:
+    """`kind` is the arithmetic, `scoring` the name of an engine's own formula."""
+    rules = [card.reference for card in find_cards("backends").values()]
+    tried = {name.partition(" ")[0] for name in SCORINGS}
+    assert {rule.scoring or rule.kind for rule in rules if rule.kind not in ("dense", "none")} <= {*tried, "hybrid"}
+    assert set(VARIANTS) == set(find_cards("backends")["bm25s"].parameters["variant"].choices)
 
 
 @pytest.mark.parametrize("scoring", SCORINGS)
