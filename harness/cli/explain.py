@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from click.exceptions import Exit
+
 from harness.cli.output import print_json, progress_display, write_report
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.plan.config import ExplainOutput, ExplainRequest
 
 
@@ -22,7 +25,9 @@ def explain(request: ExplainRequest, output: ExplainOutput) -> None:
         explanation = run(request, display)
     if output.format == "json":
         print_json(explanation.to_dict())
-        return
-    from harness.report.documents.explanation import explanation_document
+    else:
+        from harness.report.documents.explanation import explanation_document
 
-    write_report(explanation_document(explanation), output.format, verbose=output.verbose)
+        write_report(explanation_document(explanation), output.format, verbose=output.verbose)
+    if explanation.failed:
+        raise Exit(ExitCode.UNAVAILABLE)

@@ -127,11 +127,9 @@ def explain(
         ResultError: The result cannot be read.
     """
     objects = name_objects(backends, dataset) if backends is not None else name_objects((), dataset)
-    keywords: dict[str, object] = {"query": str(query), "dataset": objects.dataset, **options}
-    if isinstance(doc := options.get("doc", ()), int | list | tuple):
-        keywords["doc"] = [
-            str(name) if isinstance(name, int) else name for name in ((doc,) if isinstance(doc, int) else doc)
-        ]
+    keywords: dict[str, object] = {"query": _id_text(query), "dataset": objects.dataset, **options}
+    doc = options.get("doc", ())
+    keywords["doc"] = [_id_text(name) for name in doc] if isinstance(doc, list | tuple) else _id_text(doc)
     if backends is not None:
         keywords["backends"] = objects.backends
     stored = _result_of(result)
@@ -139,6 +137,11 @@ def explain(
         keywords["result"] = result
     (request,) = from_keywords("harness.explain", keywords, ExplainRequest)
     return run(request, display, stored, objects.in_memory, objects.functions)
+
+
+def _id_text(name: object) -> object:
+    """Return an id that is a number as text, and any other value as it is."""
+    return str(name) if isinstance(name, int | np.integer) else name
 
 
 def _result_of(result: object) -> Comparison | CheckResult | None:
@@ -179,9 +182,22 @@ def run(
         plan, dataset = explained.plan, explained.dataset
         rules = HitRules.of(dataset)
         deep = rules.deepened(plan)
+        if not any(trial.spec.kind == "run" or trial.spec.called is not None for trial in plan.trials):
+            _require_documents(request, dataset, [run.doc_ids for run in explained.stored.values()])
         outcomes = run_plan(deep, dataset, cache, work, visible_display)
         search = _Search(request, explained, rules, outcomes, cache, work, visible_display)
         return _Explainer(search, References(outcomes, deep, dataset, visible_display)).explanation()
+
+
+def _require_documents(request: ExplainRequest, dataset: Dataset, returned: Iterable[Iterable[str]]) -> None:
+    """Raise UnknownNameError for a document that neither the dataset has nor a backend returned."""
+    ids, chosen = dataset.corpus.ids, Ids.of(dict.fromkeys(request.doc))
+    absent = [name for name, row in zip(chosen, ids.rows_of(chosen).tolist(), strict=True) if row < 0]
+    if absent and len(ids):
+        of_backends = {name for names in returned for name in names}
+        for name in absent:
+            if name not in of_backends:
+                raise unknown_id("document", name, ids, dataset.name)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -288,12 +304,8 @@ class _Explainer:
             further = [name for name in self.search.explained.expected if name not in names]
             self.expected_left_out = max(len(further) - _MOST_EXPECTED, 0)
             return (*names, *further[:_MOST_EXPECTED])
-        chosen, corpus_ids = Ids.of(dict.fromkeys(request.doc)), self.search.dataset.corpus.ids
-        absent = [name for name, row in zip(chosen, corpus_ids.rows_of(chosen).tolist(), strict=True) if row < 0]
-        absent = [name for name in absent if not any(name in hits for hits in self.hits.values())]
-        if absent and len(corpus_ids):
-            raise unknown_id("document", absent[0], corpus_ids, self.search.dataset.name)
-        return tuple(chosen)
+        _require_documents(request, self.search.dataset, list(self.hits.values()))
+        return tuple(dict.fromkeys(request.doc))
 
     def explanation(self) -> Explanation:
         """Return the explanation of the query."""
@@ -320,7 +332,7 @@ class _Explainer:
             if outcome is not None and outcome.failure is not None:
                 failure = outcome.failure.message
             if failure is not None and not self.hits[label]:
-                yield BackendExplanation(label, "hits", (), note=f"it failed: {failure}")
+                yield BackendExplanation(label, "hits", (), note=f"it failed: {failure}", failed=True)
             else:
                 yield self._hits_only(label) if outcome is None else self._backend(outcome)
 

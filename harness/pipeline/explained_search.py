@@ -21,7 +21,7 @@ from harness.loaders import check_dataset
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.regress.rerun import request_of
 from harness.plan.callables import Function
-from harness.plan.config import GATE_OPTIONS, CheckRequest, CompareRequest, ExplainRequest, Resume
+from harness.plan.config import ACCEPTABLE_CHECKS, GATE_OPTIONS, CheckRequest, CompareRequest, ExplainRequest, Resume
 from harness.plan.option_fields import Options, from_keywords, is_set, option_fields
 from harness.plan.plan import Plan
 from harness.results.comparison import Comparison
@@ -129,7 +129,8 @@ def search_to_explain(
     if of_check:
         _refuse(request, ("dataset", "queries", "split"), "with a golden set, whose documents --corpus names")
         return _golden_search(request, cast("CheckResult | None", result), cache, display)
-    _refuse(request, ("golden", "corpus", "match", "delimiter"), "without a golden set")
+    fix = "name it with --golden FILE, or leave them out"
+    _refuse(request, ("golden", "corpus", "match", "delimiter"), "without a golden set", fix)
     comparison = cast("Comparison | None", result)
     plan = _comparison_plan(request, comparison, in_memory, functions)
     full = load_planned(plan, cache, display, in_memory.get(plan.only_dataset))
@@ -154,10 +155,12 @@ def search_to_explain(
     return ExplainedSearch.of_result(plan, dataset, relevant, report.trials, run_of)
 
 
-def _refuse(request: ExplainRequest, names: Sequence[str], reason: str) -> None:
+def _refuse(
+    request: ExplainRequest, names: Sequence[str], reason: str, fix: str = "leave out one or the other"
+) -> None:
     flags = ", ".join(f"--{name}" for name in names if is_set(request, name))
     if flags:
-        raise UsageError(f"{flags} {reason}", fix="leave out one of them")
+        raise UsageError(f"{flags} {reason}", fix=fix)
 
 
 def _require_query(query: str, dataset: Dataset, full: Dataset) -> None:
@@ -335,6 +338,7 @@ def _check_request(request: ExplainRequest, checked: CheckResult | None) -> Chec
             location = request.corpus if len(corpora) == 1 and request.corpus is not None else corpora[name]
             _require_source(location, request.cards, "--corpus PLACE")
             arguments["corpus"] = f"{name}={location}" if isinstance(location, str | Path) else location
+    arguments["accept"] = ACCEPTABLE_CHECKS  # nothing is scored
     (made,) = from_keywords("harness.explain", arguments, CheckRequest)
     return cast("CheckRequest", _untimed(made, _OF_CHECK))
 

@@ -62,7 +62,8 @@ def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
     if facts.get("calls_before") is None:
         tokens = int(facts.get("tokens") or 0)
         return f"{made}, for {counted(tokens, 'token')}" if tokens else made
-    return f"{made}; the answers of {counted(int(facts['calls_before'] or 0), 'earlier one')} were in the cache"
+    cached = int(facts["calls_before"] or 0)
+    return f"{made}; {counted(cached, 'answer')} {'was' if cached == 1 else 'were'} in the cache"
 
 
 def calls_refused(url: str, calls: int, reason: str) -> EngineUnavailableError:

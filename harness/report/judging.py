@@ -81,7 +81,6 @@ def judge(result: str | Path | Comparison | CheckResult | Regression, **options:
     if folder is None:
         raise UsageError("the result is not stored", fix="store it first: result.save(FOLDER)")
     (request,) = from_keywords("harness.judge", {"result": folder, **options}, JudgeRequest)
-    require(request)
     page = judging_page(request)
     if request.page is not None:
         page.save(request.page)
@@ -90,6 +89,7 @@ def judge(result: str | Path | Comparison | CheckResult | Regression, **options:
 
 def judging_page(request: JudgeRequest) -> JudgingPage:
     """Make the page as :func:`judge` does, but store nothing."""
+    require(request)
     report, made_by, explorers, findings = rankings_to_judge(request)
     pool = judging_pool(explorers, pool_rules(request, report, explorers))
     if not pool.pooled:

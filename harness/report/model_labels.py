@@ -30,13 +30,11 @@ from harness.report.judging import pool_rules, rankings_to_judge, texts_of
 from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.judging_pool import decisive_pairs, first_hits
 from harness.rerank.grading import PROMPT, Grader, MissingReason
-from harness.results.judge_results import ModelLabels, UnjudgedPair
+from harness.results.judge_results import ENOUGH_HUMAN, ModelLabels, UnjudgedPair
 from harness.results.snapshot import ResultSnapshot
 from harness.store.cache import Cache
 from harness.store.disk import replacing
 
-ENOUGH = 50
-"""Human judgments that a statement about a model's agreement needs."""
 BINARY_RELEVANT = 2
 """The lowest grade of a model that counts as relevant where people only judged relevant or not."""
 _ENDPOINT = re.compile(r"(?:^|;)\s*endpoint\s*=([^;]*)")
@@ -158,7 +156,7 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
         repeated_calls=int(facts["repeated_calls"] or 0),
         calls_before=int(facts["calls_before"] or 0),
         tokens=int(facts["tokens"] or 0),
-        missing_human=max(0, ENOUGH - len(human)),
+        missing_human=max(0, ENOUGH_HUMAN - sum(one.human is not None for one in pool)),
         agreement=compare_grades(
             _HUMAN, human, grader.model, {pair: grades[pair] for pair in human}, sides
         ) if human else None,
@@ -166,14 +164,15 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
 
 
 def choose(pool: Sequence[_Choice], positions: Mapping[Pair, int], budget: int, seed: int) -> list[_Choice]:
-    """Return the documents to grade: a sample of those that people judged, at most 50, then the most decisive others.
+    """Return the documents to grade: a sample of those that people judged, then the most decisive others.
 
-    The first measure the agreement; the others come in the order of their ``positions``, then of their ranks.
+    The sample measures the agreement. It has at most 50 documents, and half of the budget if the others need the rest:
+    these come in the order of their ``positions``, then of their ranks.
     """
-    judged = [one for one in pool if one.human is not None]
-    sample = np.sort(np.random.default_rng(seed).permutation(len(judged))[: min(ENOUGH, budget)])
+    judged, unjudged = ([one for one in pool if (one.human is None) is missing] for missing in (False, True))
+    most = min(ENOUGH_HUMAN, max((budget + 1) // 2, budget - len(unjudged)))
+    sample = np.sort(np.random.default_rng(seed).permutation(len(judged))[:most])
     chosen = [judged[position] for position in sample.tolist()]
-    unjudged = [one for one in pool if one.human is None]
     unjudged.sort(key=lambda one: (positions.get(one.pair, len(positions)), one.rank))
     return chosen + unjudged[: budget - len(chosen)]
 

@@ -227,6 +227,7 @@ class BackendExplanation:
     differences: tuple[DocumentDifference, ...] = ()
     cause: str | None = None
     note: str = ""
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,11 @@ class Explanation:
     differences: tuple[BackendDifference, ...] = ()
     expected: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> list[str]:
+        """Labels of the backends that failed, and have no hits to explain."""
+        return [backend.label for backend in self.backends if backend.failed]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as ``--format json`` prints it."""

@@ -7,6 +7,9 @@ from pydantic import Field
 from harness.results.presenters import presenter
 from harness.results.schema_base import Count, Record
 
+ENOUGH_HUMAN = 50
+"""Human judgments that a statement about a model's agreement needs."""
+
 
 class KappaInterval(Record):
     """Cohen's kappa; null if it is not defined, because only one grade occurs."""
@@ -99,5 +102,5 @@ class ModelLabels(JudgeResult):
     repeated_calls: Count
     calls_before: Count = Field(description="answers that were in the cache")
     tokens: Count = Field(description="tokens of the calls made now, as the endpoint counts them")
-    missing_human: Count = Field(description="human judgments that are missing for a reliable agreement")
+    missing_human: Count = Field(description="human judgments that the pool lacks for a reliable agreement")
     agreement: Agreement | None = Field(description="with human judgments; null without any")

@@ -147,8 +147,29 @@ def test_faults_of_a_request_are_refused(dataset: Dataset) -> None:
         harness.explain(query="q9", dataset=dataset, backends="csr:analyzer=whitespace")
     with pytest.raises(UnknownNameError, match="unknown document 'd9' of 'house'"):
         harness.explain(query="q1", dataset=dataset, backends="csr:analyzer=whitespace", doc="d9")
+    with pytest.raises(UsageError, match="--query is"):
+        harness.explain(query=["q1"], dataset=dataset, backends="csr:analyzer=whitespace")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="called without 'query'"):
         harness.explain(dataset=dataset)  # type: ignore[call-arg]
+
+
+def test_an_unknown_document_is_refused_before_anything_is_searched(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(*_arguments: object) -> None:
+        raise AssertionError("the backends were searched")
+
+    monkeypatch.setattr("harness.pipeline.explain.run_plan", search)
+    with pytest.raises(UnknownNameError, match="unknown document 'd9' of 'house'"):
+        harness.explain(query="q1", dataset=dataset, backends="csr:analyzer=whitespace", doc=["d1", "d9"])
+
+
+def test_markdown_holds_whole_sentences() -> None:
+    words = [f"word{number}" for number in range(40)]
+    dataset = Dataset.of({"d1": " ".join(words)}, {"q1": " ".join(words)}, name="long")
+    text = harness.explain(query="q1", dataset=dataset, backends="csr:analyzer=whitespace").render("markdown")
+    assert all(word in text.partition("made of")[2].partition("<details>")[0] for word in sorted(words)[:20])
+    assert "characters)" not in text
 
 
 def test_frames_and_formats_hold_the_same(two: Explanation) -> None:

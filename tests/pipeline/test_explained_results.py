@@ -279,7 +279,12 @@ def test_an_existing_index_of_a_check_is_explained(house: Path, tmp_path: Path) 
 
 def test_a_backend_that_failed_is_named_and_the_others_are_explained(house: Path, tmp_path: Path) -> None:
     folder = store_comparison(house, tmp_path / "failed", backends={"mine": broken, "words": BACKEND})
-    failed, words = harness.explain(folder, query="q1").backends
+    explanation = harness.explain(folder, query="q1")
+    failed, words = explanation.backends
+    assert explanation.failed == ["mine"]
+    done = CliRunner().invoke(_build(), ["explain", str(folder), "--query", "q1", "--format", "json"])
+    assert done.exit_code == 3, done.output
+    assert json.loads(done.stdout)["backends"][0]["failed"]
     assert (failed.label, words.label) == ("mine", "words")
     assert failed.note.startswith("it failed: ")
     assert "the service is down" in failed.note
@@ -310,11 +315,23 @@ def test_contradictions_are_refused(options: Mapping[str, Any], words: str, hous
 
 def test_a_corpus_needs_a_golden_set(house: Path) -> None:
     corpus = str(house / "corpus.jsonl")
-    assert "--corpus without a golden set" in refusal(corpus=corpus, backends=BACKEND, query="q1")
+    assert "--corpus without a golden set" in (words := refusal(corpus=corpus, backends=BACKEND, query="q1"))
+    assert "name it with --golden FILE" in words
     with pytest.raises(UnknownNameError, match="unknown query 'q3' of 'corpus'"):
         harness.explain(golden=str(house / "golden.jsonl"), corpus=corpus, backends=BACKEND, query="q3")
     with pytest.raises(UsageError, match=r"no corpus was given\n  .*: --corpus chunks.jsonl$"):
         harness.explain(golden=GOLDEN, backends=BACKEND, query="q1")
+
+
+def test_a_question_is_explained_next_to_another_with_a_wrong_id(tmp_path: Path) -> None:
+    question = {"question": "fuse", "expected_relevant_doc_ids": ["d1"]}
+    wrong = {"id": "q2", "question": "panel", "expected_relevant_doc_ids": ["absent"]}
+    golden = write_lines(tmp_path / "golden.jsonl", [{"id": "q1", **question}, wrong])
+    corpus = write_lines(tmp_path / "corpus.jsonl", [{"_id": "d1", "text": "fuse panel"}])
+    found = harness.explain(golden=str(golden), corpus=str(corpus), backends=BACKEND, query="q1")
+    assert list(found.expected) == ["d1"]
+    found = harness.explain(golden=str(golden), corpus=str(corpus), backends=BACKEND, query="q2")
+    assert list(found.expected) == ["absent"]
 
 
 def test_the_options_may_stand_in_a_file(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,9 +132,7 @@ def test_the_bundled_collection_with_a_known_confusion_matrix(tmp_path):
 
     with chat_server(content_of=answer) as server:
         graded = harness.grade_documents(openai(server), folder, labels=tmp_path / "anna.jsonl", depth=5, budget=60)
-        few = harness.grade_documents(
-            openai(server), folder, depth=5, budget=page.judged + 7, write_labels=tmp_path / "few.jsonl"
-        )
+        few = harness.grade_documents(openai(server), folder, depth=5, budget=14, write_labels=tmp_path / "few.jsonl")
     agreement = graded.agreement
     assert agreement is not None
     relevant = agreement.pairs - len(people)  # the collection's own judgments, which the stub grades 3
@@ -150,6 +148,26 @@ def test_the_bundled_collection_with_a_known_confusion_matrix(tmp_path):
     first = harness.judge(folder, depth=5, budget=7).pool
     decisive = {(one.query, doc) for one in first.queries for doc in one.documents}
     assert {(line["query_id"], line["doc_id"]) for line in lines(Path(few.file or ""))} == decisive
+    assert (few.agreement.pairs if few.agreement is not None else 0) == 7, "half of the budget"
+
+
+def test_a_larger_budget_is_advised_if_people_judged_enough(tmp_path):
+    names = [f"p{number:02}" for number in range(60)]
+    people = {"q2": {name: number % 2 for number, name in enumerate(names[:55])}}
+    data = write_data(tmp_path / "data", {name: f"pear {name}" for name in names}, people)
+    folder = harness.compare("csr", str(data), timing=False, isolation="none", k=60, out=tmp_path / "result").folder
+    with chat_server(content_of=lambda _: '{"grade": 2}') as server:
+        labels = harness.grade_documents(openai(server), folder or Path(), depth=60, budget=8)
+    assert (labels.missing_human, labels.written) == (0, 4)
+    shown = " ".join(labels.render(verbose=True).split())
+    assert "The model graded only 4 documents with a human judgment" in shown
+    assert "--budget 100 compares 50." in shown
+    assert "by hand, and run" not in shown
+    with chat_server(content_of=lambda _: "No.") as server:
+        refused = harness.grade_documents(openai(server), folder or Path(), depth=60, budget=200)
+    shown = " ".join(refused.render().split())
+    assert "The model graded no document with a human judgment, too few to say how far it can be trusted." in shown
+    assert "--budget" not in shown
 
 
 def test_without_human_judgments_it_asks_for_fifty(tmp_path):

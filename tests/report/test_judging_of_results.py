@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from stored_results import (
     BACKEND,
     DOCUMENTS,
@@ -22,6 +23,7 @@ from stored_results import (
 )
 
 import harness
+from harness.cli.app import _build
 from harness.data.dataset import Dataset
 from harness.errors import HarnessError
 
@@ -59,6 +61,7 @@ def test_a_comparison_a_regression_and_their_difference_have_one_pool(house: Pat
     stored.save_baseline(tmp_path / "baseline.json")
     assert "is a baseline, and no result" in refusal(tmp_path / "baseline.json")
     assert "no result at" in refusal(house)
+    assert "--budget is 0" in str(CliRunner().invoke(_build(), ["judge", str(before), "--budget", "0"]).exception)
     moved = shutil.move(before, tmp_path / "archive")
     assert pooled(moved) == {"q1": {"d3"}, "q2": {"d2", "d4"}}
     assert "the rankings of the compared results cannot be read" in refusal(tmp_path / "diff")

@@ -86,7 +86,7 @@ def _words(backend: BackendExplanation) -> Table:
         rows.append(
             [
                 text(word.written),
-                text(" ".join(word.terms) or ABSENT),
+                _joined(word.terms),
                 _joined(f"{part.weight:g}" for part in parts_of_word),
                 _joined("by shard" if shards else f"{part.df:,} of {part.documents:,}" for part in parts_of_word),
                 _joined("by shard" if shards else _score(part.idf) for part in parts_of_word),
@@ -105,18 +105,16 @@ def _words(backend: BackendExplanation) -> Table:
 
 
 def _joined(values: Iterable[str]) -> Cell:
-    return text(" ".join(values) or ABSENT)
+    return text(", ".join(values) or ABSENT)
 
 
 def _documents(backend: BackendExplanation) -> Table:
     """Tabulate the documents: ranks and scores of the engine and of its reference, and what the score is made of."""
-    columns = [
-        Column("document", numeric=False, unfolded=True),
-        Column("rank"),
-        Column("score"),
-        Column("exact rank", help="rank in the whole ranking of the exact reference"),
-        Column("exact score"),
-    ]
+    exact = (document.exact_score for document in backend.documents)
+    columns = [Column("document", numeric=False, unfolded=True), Column("rank"), Column("score")]
+    if with_reference := any(score is not None for score in exact):
+        help_text = "rank in the whole ranking of the exact reference"
+        columns += [Column("exact rank", help=help_text), Column("exact score")]
     with_lengths = any(document.length is not None for document in backend.documents)
     if with_lengths:
         columns.append(Column("length", help="in terms", below="stored"))
@@ -133,13 +131,13 @@ def _documents(backend: BackendExplanation) -> Table:
                 text(document.document),
                 _rank(document.rank),
                 text(_score(document.score)),
-                _rank(document.exact_rank),
-                text(_score(document.exact_score)),
+                *([_rank(document.exact_rank), text(_score(document.exact_score))] if with_reference else []),
                 *([length] if with_lengths else []),
                 text("; ".join(_parts(document))),
             ]
         )
-    return Table(f"Documents in {backend.label}", columns, rows, [f"{ABSENT} not returned, or no hit"])
+    legend = [f"{ABSENT} not returned, or no hit"] if any(one.text == ABSENT for row in rows for one in row) else []
+    return Table(f"Documents in {backend.label}", columns, rows, legend)
 
 
 def _parts(document: DocumentScore) -> Iterator[str]:
@@ -286,7 +284,7 @@ def _between(explanation: Explanation) -> Iterator[Block]:
     """Yield a table for each pair of backends."""
     for first, second in dict.fromkeys((pair.first, pair.second) for pair in explanation.differences):
         pairs = [one for one in explanation.differences if (one.first, one.second) == (first, second)]
-        rows = [[text(pair.document), text(f"{pair.difference:+.6g}"), text(_amounts(pair.amounts))] for pair in pairs]
+        rows = [[text(pair.document), text(_signed(pair.difference)), text(_amounts(pair.amounts))] for pair in pairs]
         columns = [
             Column("document", numeric=False, unfolded=True),
             Column("difference", help=f"score in {second} minus score in {first}"),
@@ -306,7 +304,11 @@ def _change(amount: Amount) -> str:
 
 
 def _amounts(amounts: Sequence[Amount]) -> str:
-    return ", ".join(f"{amount.name} {amount.amount:+.6g}" for amount in amounts)
+    return ", ".join(f"{amount.name} {_signed(amount.amount)}" for amount in amounts)
+
+
+def _signed(amount: float) -> str:
+    return f"{amount:+{_DIGITS}}".replace("-", "−")
 
 
 def _rank(rank: int | None) -> Cell:
@@ -314,4 +316,4 @@ def _rank(rank: int | None) -> Cell:
 
 
 def _score(score: float | None) -> str:
-    return ABSENT if score is None else format(score, _DIGITS)
+    return ABSENT if score is None else format(score, _DIGITS).replace("-", "−")

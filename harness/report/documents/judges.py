@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from harness.document.cells import ABSENT, count, interval, number, text
 from harness.document.model import Block, Column, Document, Facts, Notes, Section, Table, Value, Verdict
 from harness.remote.calls import calls_in_words
-from harness.results.judge_results import Agreement, JudgeResult, ModelLabels, RankingAgreement
+from harness.results.judge_results import ENOUGH_HUMAN, Agreement, JudgeResult, ModelLabels, RankingAgreement
 from harness.wording import counted
 
 _KAPPAS = {"none": "unweighted", "linear": "linear weights", "quadratic": "quadratic weights"}
@@ -22,6 +22,7 @@ def judges_document(result: JudgeResult) -> Document:
             subtitle=_pairs_in_words(result),
             sections=[Section("agreement", "Agreement", list(_agreement_blocks(result)))],
             kind="agreement",
+            has_page=False,
             values=list(_values(result)),
         )
     if isinstance(result, ModelLabels):
@@ -31,7 +32,8 @@ def judges_document(result: JudgeResult) -> Document:
 
 def _labels_document(labels: ModelLabels) -> Document:
     unjudged = sum(labels.unjudged.values())
-    written = f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no label was written"
+    written = f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no new label, so no file"
+    sure = not unjudged and _pairs(labels) >= ENOUGH_HUMAN
     headline = f"{labels.graded:,} of {counted(labels.chosen, 'document')} graded, {unjudged:,} left unjudged"
     sections = [
         Section("labels", "Labels", [Notes(_notes(labels)), *_unjudged_blocks(labels), _grades_table(labels)]),
@@ -43,10 +45,11 @@ def _labels_document(labels: ModelLabels) -> Document:
     return Document(
         title=f"Labels by {labels.model}",
         subtitle=f"{counted(labels.pool, 'document')} in the pool · prompt {labels.prompt_digest} · {labels.time}",
-        verdicts=[Verdict("unsure" if unjudged or labels.missing_human else "good", headline, written, answers=True)],
+        verdicts=[Verdict("good" if sure else "unsure", headline, written, answers=True)],
         sections=sections,
         kind="judge",
         name=labels.model,
+        has_page=False,
         values=[] if labels.agreement is None else list(_values(labels.agreement)),
     )
 
@@ -61,14 +64,20 @@ def _notes(labels: ModelLabels) -> list[str]:
             "All documents that both judged have the same grade by people: kappa says nothing then. Please judge "
             "documents of other grades by hand."
         )
-    if labels.missing_human:
-        have = "No document" if labels.agreement is None else f"Only {labels.agreement.pairs}"
-        verb = "has" if labels.agreement is None or labels.agreement.pairs == 1 else "have"
-        lines.append(
-            f"{have} of those that the model graded {verb} a human judgment, too few to say how far the model can be "
-            f"trusted. Please judge {labels.missing_human} by hand, and run this again: the grades are in the cache."
-        )
+    if (pairs := _pairs(labels)) < ENOUGH_HUMAN:
+        graded = f"The model graded {f'only {pairs}' if pairs else 'no'} {'document' if pairs < 2 else 'documents'}"
+        lines.append(f"{graded} with a human judgment, too few to say how far it can be trusted.")
+        if labels.missing_human:
+            lines.append(
+                f"Please judge {labels.missing_human} by hand, and run this again: the grades are in the cache."
+            )
+        elif pairs + sum(labels.unjudged.values()) < ENOUGH_HUMAN:
+            lines.append(f"--budget {2 * ENOUGH_HUMAN} compares {ENOUGH_HUMAN}.")
     return lines
+
+
+def _pairs(labels: ModelLabels) -> int:
+    return labels.agreement.pairs if labels.agreement is not None else 0
 
 
 def _unjudged_blocks(labels: ModelLabels) -> Iterator[Block]:
@@ -121,7 +130,7 @@ def _agreement_blocks(agreement: Agreement) -> Iterator[Block]:
     ]
     legend = [f"rows: {agreement.first}; columns: {agreement.second}"]
     yield Table("Documents by both grades", columns, matrix, legend)
-    yield from (_ranking_table(ranking) for ranking in agreement.rankings)
+    yield from (_ranking_table(ranking, agreement) for ranking in agreement.rankings)
     if agreement.differences:
         names = [Column("query", numeric=False), Column("document", numeric=False), Column("dataset", numeric=False)]
         cells = [
@@ -129,15 +138,15 @@ def _agreement_blocks(agreement: Agreement) -> Iterator[Block]:
             for one in agreement.differences
         ]
         title = "Different grades, the largest difference first"
-        yield Table(title, [*names, Column("first"), Column("second")], cells, legend, most=_MOST)
+        yield Table(title, [*names, Column(agreement.first), Column(agreement.second)], cells, most=_MOST)
 
 
-def _ranking_table(ranking: RankingAgreement) -> Table:
+def _ranking_table(ranking: RankingAgreement, agreement: Agreement) -> Table:
     rows = [[text(one.backend), number(one.first), number(one.second)] for one in ranking.backends]
     tau = "is not defined" if ranking.tau is None else f"is {ranking.tau:.3f}"
     queries = counted(ranking.queries, "query", "queries")
     legend = [f"Kendall's tau-b of the two orders {tau}; {queries}, only documents that both judged"]
-    columns = [Column("backend", numeric=False), Column("first"), Column("second")]
+    columns = [Column("backend", numeric=False), Column(agreement.first), Column(agreement.second)]
     return Table(f"{ranking.metric} under each set of labels, {ranking.dataset}", columns, rows, legend)
 
 

@@ -70,7 +70,7 @@ def _table(table: Table) -> str:
     lines = [f"| {' | '.join(_plain(column.name) for column in expanded.columns)} |", f"|{ruler}|"]
     for row in expanded.rows:
         cells = (
-            _cell(cell, numeric=column.numeric, best=most)
+            _cell(cell, numeric=column.numeric, sentence=column.folds, best=most)
             for cell, column, most in zip(row, expanded.columns, best, strict=True)
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -83,8 +83,8 @@ def _table(table: Table) -> str:
     return f"#### {_plain(table.title)}\n\n{text}" if table.title else text
 
 
-def _cell(cell: Cell, *, numeric: bool, best: float | None) -> str:
-    text = shortened(cell.text)
+def _cell(cell: Cell, *, numeric: bool, sentence: bool, best: float | None) -> str:
+    text = readable(cell.text) if sentence else shortened(cell.text)
     if not numeric and text and text != "–":
         code_text = code(text).replace("|", "\\|")  # a bar ends a cell, even inside code
     else:
