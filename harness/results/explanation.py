@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -265,47 +265,27 @@ class Explanation:
     def __str__(self) -> str:
         return self.render()
 
+    def _documents(self) -> Iterator[tuple[dict[str, str], DocumentScore]]:
+        for backend in self.backends:
+            for score in backend.documents:
+                yield {"backend": backend.label, "document": score.document}, score
+
     def scores(self) -> pd.DataFrame:
         """Return a row for each backend and document: ranks, scores and lengths."""
-        simple = ("rank", "score", "exact_rank", "exact_score", "absence", "length", "stored_length")
-        return _frame(
-            [
-                {
-                    "backend": backend.label,
-                    "document": score.document,
-                    **{name: getattr(score, name) for name in simple},
-                }
-                for backend in self.backends
-                for score in backend.documents
-            ],
-            ("backend", "document", *simple),
-        )
+        names = ("rank", "score", "exact_rank", "exact_score", "absence", "length", "stored_length")
+        rows = [{**key, **{name: getattr(score, name) for name in names}} for key, score in self._documents()]
+        return _frame(rows, ("backend", "document", *names))
 
     def terms(self) -> pd.DataFrame:
         """Return a row for each backend, document and term of the query, with its contribution."""
-        names = ("term", "written", "weight", "tf", "df", "documents", "idf", "contribution")
-        return _frame(
-            [
-                {"backend": backend.label, "document": score.document, **asdict(part)}
-                for backend in self.backends
-                for score in backend.documents
-                for part in score.terms
-            ],
-            ("backend", "document", *names),
-        )
+        rows = [{**key, **asdict(part)} for key, score in self._documents() for part in score.terms]
+        return _frame(rows, ("backend", "document", *(field.name for field in fields(TermContribution))))
 
     def engine_numbers(self) -> pd.DataFrame:
         """Return a row for each backend, document and number of the engine's own explanation."""
-        return _frame(
-            [
-                {"backend": backend.label, "document": score.document, **asdict(number)}
-                for backend in self.backends
-                for score in backend.documents
-                if score.engine is not None
-                for number in score.engine.numbers
-            ],
-            ("backend", "document", *(field.name for field in fields(EngineNumber))),
-        )
+        explained = ((key, score.engine.numbers) for key, score in self._documents() if score.engine is not None)
+        rows = [{**key, **asdict(number)} for key, numbers in explained for number in numbers]
+        return _frame(rows, ("backend", "document", *(field.name for field in fields(EngineNumber))))
 
     def steps(self) -> pd.DataFrame:
         """Return a row for each document, pair of backends and step of the formula, with its amount."""
