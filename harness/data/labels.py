@@ -259,32 +259,21 @@ def _models(labels: Sequence[Label]) -> dict[LabelModel, list[tuple[str, str]]]:
     }
 
 
-def labels_by_dataset(labels: Labels, datasets: Sequence[str]) -> dict[str, Sequence[Label]]:
-    """Return the labels of each of the ``datasets`` that are compared, without labels of other datasets.
+def labels_by_dataset(labels: Labels, datasets: Sequence[str], aliases: Sequence[str] = ()) -> dict[str, list[Label]]:
+    """Return the labels of each of the ``datasets``, without labels of other datasets.
 
-    Lines that name no dataset belong to the only dataset. Raises UsageError as :func:`refuse_unnamed`, and if all are
-    left out.
+    Lines that name no dataset belong to the only dataset, which may have further names, ``aliases``. Raises UsageError
+    as :func:`refuse_unnamed`, and if all are left out.
     """
     refuse_unnamed(labels, datasets)
-    if not labels.keys() & {None, *datasets}:
-        dataset_names = ", ".join(str(dataset) for dataset in labels)
-        raise UsageError(
-            f"--labels are of {dataset_names}, and not of {', '.join(datasets)}", fix="give labels of these"
-        )
-    return {dataset: [*labels.get(None, ()), *labels.get(dataset, ())] for dataset in datasets}
-
-
-def select_labels(labels: Labels, names: Sequence[str]) -> list[Label]:
-    """Return the labels of one dataset, which has several names, and labels whose lines name none.
-
-    Raises UsageError if all are of other datasets.
-    """
-    chosen = [label for dataset in dict.fromkeys((None, *names)) for label in labels.get(dataset, ())]
-    if not chosen:
-        raise UsageError(
-            f"--labels are of {', '.join(map(str, labels))}, and not of {names[0]}", fix="give labels of this dataset"
-        )
-    return chosen
+    by_dataset = {
+        dataset: [label for name in dict.fromkeys((None, dataset, *aliases)) for label in labels.get(name, ())]
+        for dataset in datasets
+    }
+    if not any(by_dataset.values()):
+        names, these = ", ".join(map(str, labels)), "this dataset" if len(datasets) == 1 else "these"
+        raise UsageError(f"--labels are of {names}, and not of {', '.join(datasets)}", fix=f"give labels of {these}")
+    return by_dataset
 
 
 def refuse_unnamed(labels: Labels, datasets: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.data.arrow import strings, take_rows
-from harness.data.labels import labels_by_dataset, read_labels, select_labels, settle, with_labels
+from harness.data.labels import labels_by_dataset, read_labels, settle, with_labels
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.texts import text_digest
@@ -134,14 +134,11 @@ def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> Rankings
             raise UsageError(explorer.unjudgeable, fix="check each corpus separately")
     explorers = [replace(one, qrels=None if one.qrels is None else one.qrels.by_people) for one in explorers]
     if request.labels is not None:
-        labels = read_labels(request.labels)
-        datasets = [one.dataset for one in explorers]
         names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
-        by_dataset = (
-            labels_by_dataset(labels, datasets) if len(explorers) > 1 else {datasets[0]: select_labels(labels, names)}
-        )
-        for number, explorer in enumerate(explorers):
-            of_dataset = [one for one in by_dataset[explorer.dataset] if models or one.model is None]
+        datasets = [one.dataset or names[0] for one in explorers]
+        labels = labels_by_dataset(read_labels(request.labels), datasets, names if len(datasets) == 1 else ())
+        for number, (dataset, explorer) in enumerate(zip(datasets, explorers, strict=True)):
+            of_dataset = [one for one in labels[dataset] if models or one.model is None]
             settled = settle(of_dataset, explorer.corpus)
             findings += settled.findings
             explorers[number] = replace(explorer, qrels=with_labels(explorer.qrels, settled))

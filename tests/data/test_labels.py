@@ -23,7 +23,6 @@ from harness.data.labels import (
     only_labels,
     read_labels,
     refuse_foreign,
-    select_labels,
     settle,
     with_labels,
 )
@@ -64,11 +63,11 @@ def test_a_line_says_who_gave_the_grade_when_and_of_which_text(tmp_path: Path) -
     (other,) = labels["other"]
     assert (other.query_id, other.by, other.time.isoformat()) == ("7", str(path), "2026-05-01T00:00:00+00:00")
     assert [label.grade for label in only_labels(labels)] == [2, 1]
-    assert [label.grade for label in select_labels(labels, ["other", "x"])] == [2, 1]
+    assert [label.grade for label in labels_by_dataset(labels, ["x"], ["other"])["x"]] == [2, 1]
     with pytest.raises(UsageError, match="1 label of --labels names none of 2 datasets"):
         labels_by_dataset(labels, ["other", "x"])
     with pytest.raises(UsageError, match="--labels are of other, and not of x"):
-        select_labels({"other": [other]}, ["x", "y"])
+        labels_by_dataset({"other": [other]}, ["x"], ["y"])
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,9 @@ def test_labels_of_people_and_of_a_model(project: pytest.Pytester) -> None:
         run(project, "-W", "default", "--golden-set", "golden.jsonl", *words).assert_outcomes(**{outcome: 1})
     settings = f"golden_sets = golden.jsonl\ngolden_labels = {model}\ngolden_count_model_labels = true\n"
     project.makeini(f"[pytest]\n{settings}")
-    run(project, "-W", "default").assert_outcomes(passed=1)
+    counted = run(project, "-W", "default")
+    counted.assert_outcomes(passed=1, warnings=1)
+    counted.stdout.fnmatch_lines(["*by a model, not by a person (judge, prompt 0123456789ab)*"])
     project.makeini(f"[pytest]\n{settings.replace('true', 'false')}")
     run(project, "-W", "default").assert_outcomes(failed=1)
     line = {"query_id": "nobody", "doc_id": "fruit#0", "grade": 1, "by": "anna"}

@@ -116,9 +116,9 @@ class CheckResult(Presentable):
         from harness.data.labels import (
             SettledLabels,
             golden_with_labels,
+            labels_by_dataset,
             read_labels,
             refuse_foreign,
-            select_labels,
             settle,
         )
         from harness.loaders.golden import load_golden
@@ -139,10 +139,10 @@ class CheckResult(Presentable):
         if source.is_file() and file_digest(source) != golden.sha256:
             raise UsageError(f"'{source}' has changed since the check", fix="check again, and judge that result")
         files = [labels] if isinstance(labels, str | Path) else labels
-        names = [*(info.name for info in self.report.datasets), golden.name]
-        of_golden = select_labels(read_labels([user_path(file) for file in files]), names)
+        all_labels = read_labels([user_path(file) for file in files])
+        of_golden = labels_by_dataset(all_labels, [golden.name], [info.name for info in self.report.datasets])
         corpus = next(iter(self.corpora.values()), None)
-        settled = settle(of_golden, corpus, models=False)
+        settled = settle(of_golden[golden.name], corpus, models=False)
         relevant = {pair: grade for pair, grade in settled.grades.items() if grade >= golden.relevance}
         columns = parse_columns(str(self.report.plan.resolved.get("columns") or ""))
         added: dict[str, dict[str, int]] = {}

@@ -360,12 +360,13 @@ def _labelled(
     Raises UsageError for labels of other datasets, DataError for labels of unknown questions or documents, and labels
     that contradict the golden set.
     """
-    from harness.data.labels import golden_with_labels, read_labels, refuse_foreign, select_labels, settle
+    from harness.data.labels import golden_with_labels, labels_by_dataset, read_labels, refuse_foreign, settle
 
     corpus = next(iter(corpora.values()), None)
-    request, names = plan.request, [*corpora, plan.golden.name, plan.document_source]
+    request, name = plan.request, plan.golden.name
     models = request.count_model_labels or not (plan.gated or request.require or request.baseline is not None)
-    settled = settle(select_labels(read_labels(paths), names), corpus, models=models)
+    labels = labels_by_dataset(read_labels(paths), [name], [*corpora, plan.document_source])
+    settled = settle(labels[name], corpus, models=models)
     documents = corpus.ids if corpus is not None and plan.against is None else None
     refuse_foreign(settled.grades, queries=Ids.of(question.id for question in plan.golden), documents=documents)
     return replace(plan, golden=golden_with_labels(plan.golden, settled)), settled.findings
