@@ -407,6 +407,12 @@ def test_two_files_of_labels_are_compared(tmp_path):
         assert json.loads(done.stdout)["confusion"] == found.confusion
     done = CliRunner().invoke(_build(), ["judge", str(folder), "--agreement", str(first), "--agreement", str(second)])
     assert "Kendall's tau-b" in done.output
+    assert done.output.count("  a.jsonl  b.jsonl\n") == 2, "columns of means and of grades"
+    long = tmp_path / "labels-of-the-second-team.jsonl"
+    long.write_bytes(second.read_bytes())
+    done = CliRunner().invoke(_build(), ["judge", str(folder), "--agreement", str(first), "--agreement", str(long)])
+    assert done.output.count("  first  second\n") == 2, "columns of means and of grades"
+    assert f"second: {long}" in " ".join(done.output.split())
     (tmp_path / "c.jsonl").write_text('{"query_id": "q9", "doc_id": "a4", "grade": 1}\n')
     with pytest.raises(UsageError, match="no pair of query and document in common"):
         harness.agreement(first, tmp_path / "c.jsonl")

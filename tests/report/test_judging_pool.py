@@ -179,7 +179,11 @@ def test_no_assignment_of_labels_turns_a_settled_sign(seed: int, name: str) -> N
 
 def test_no_number_is_given_without_a_bound(explorer: Explorer) -> None:
     for metric, depth, reason in (
-        ("AP@5", 5, "the range of AP@5 over all labels of a query is not known; name a cutoff of P, R, nDCG, DCG"),
+        (
+            "AP@5",
+            5,
+            "the range of AP@5 over all labels of a query is not known; choose P, R, nDCG or DCG with a cutoff",
+        ),
         ("nDCG", 5, "the range of nDCG over all labels"),
         ("P@10", 5, "P@10 looks at more hits than the first 5; raise the depth"),
     ):

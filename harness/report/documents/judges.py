@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from harness.document.cells import ABSENT, count, interval, number, text
 from harness.document.model import Block, Column, Document, Facts, Notes, Section, Table, Value, Verdict
@@ -12,6 +13,7 @@ from harness.wording import counted
 
 _KAPPAS = {"none": "unweighted", "linear": "linear weights", "quadratic": "quadratic weights"}
 _MOST = 10
+_LONGEST_NAME = 20
 
 
 def judges_document(result: JudgeResult) -> Document:
@@ -102,7 +104,8 @@ def _facts(labels: ModelLabels) -> Iterator[tuple[str, str]]:
     yield "prompt", f"{labels.prompt_digest} (digest of all that is sent besides the texts)"
     names = ("endpoint", "calls", "repeated_calls", "calls_before")
     yield "calls", calls_in_words({name: getattr(labels, name) for name in names})
-    yield "tokens", f"{labels.tokens:,}, as the endpoint counts them"
+    counts = labels.tokens or not labels.calls
+    yield "tokens", f"{labels.tokens:,}, as the endpoint counts them" if counts else "the endpoint does not count them"
 
 
 def _pairs_in_words(agreement: Agreement) -> str:
@@ -118,8 +121,8 @@ def _agreement_blocks(agreement: Agreement) -> Iterator[Block]:
     rows += [
         [
             text(f"Cohen's kappa, {_KAPPAS[kappa.weighting]}"),
-            number(kappa.value, ".3f"),
-            text(interval(kappa.low, kappa.high) or ABSENT),
+            number(kappa.value, "z.3f"),
+            text(interval(kappa.low, kappa.high, "z.3f") or ABSENT),
         ]
         for kappa in agreement.kappa
     ]
@@ -138,16 +141,31 @@ def _agreement_blocks(agreement: Agreement) -> Iterator[Block]:
             for one in agreement.differences
         ]
         title = "Different grades, the largest difference first"
-        yield Table(title, [*names, Column(agreement.first), Column(agreement.second)], cells, most=_MOST)
+        yield Table(title, [*names, *_judge_columns(agreement)], cells, _judge_names(agreement), most=_MOST)
 
 
 def _ranking_table(ranking: RankingAgreement, agreement: Agreement) -> Table:
     rows = [[text(one.backend), number(one.first), number(one.second)] for one in ranking.backends]
     tau = "is not defined" if ranking.tau is None else f"is {ranking.tau:.3f}"
     queries = counted(ranking.queries, "query", "queries")
-    legend = [f"Kendall's tau-b of the two orders {tau}; {queries}, only documents that both judged"]
-    columns = [Column("backend", numeric=False), Column(agreement.first), Column(agreement.second)]
+    order = f"Kendall's tau-b of the two orders {tau}; {queries}, only documents that both judged"
+    legend = [*_judge_names(agreement), order]
+    columns = [Column("backend", numeric=False), *_judge_columns(agreement)]
     return Table(f"{ranking.metric} under each set of labels, {ranking.dataset}", columns, rows, legend)
+
+
+def _judge_columns(agreement: Agreement) -> list[Column]:
+    """Return columns with the names of both judges, without folders, or with their positions if these are long."""
+    names = [Path(agreement.first).name, Path(agreement.second).name]
+    is_short = names[0] != names[1] and max(map(len, names)) <= _LONGEST_NAME
+    return list(map(Column, names if is_short else ("first", "second")))
+
+
+def _judge_names(agreement: Agreement) -> list[str]:
+    """Return a line for the columns that do not hold a judge's whole name."""
+    columns = zip(_judge_columns(agreement), (agreement.first, agreement.second), strict=True)
+    line = "; ".join(f"{column.name}: {name}" for column, name in columns if column.name != name)
+    return [line] if line else []
 
 
 def _values(agreement: Agreement) -> Iterator[Value]:

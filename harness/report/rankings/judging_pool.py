@@ -213,7 +213,8 @@ def unbounded(explorers: Sequence[Explorer], rules: PoolRules) -> str:
     if any(len(explorer.labels) < 2 for explorer in explorers):
         return "there is nothing to compare a single backend with"
     if metric.name not in BOUNDED or len(metric.cutoffs) != 1 or counts_forbidden(metric):
-        return f"the range of {metric} over all labels of a query is not known; name a cutoff of {', '.join(BOUNDED)}"
+        choice = "choose P, R, nDCG or DCG with a cutoff: --metric P@10"
+        return f"the range of {metric} over all labels of a query is not known; {choice}"
     if metric.cutoffs[0] > rules.depth:
         return f"{metric} looks at more hits than the first {rules.depth:,}; raise the depth"
     return ""
