@@ -1,4 +1,4 @@
-"""The cost of the explanations on a page: for all queries of CACM, next to searching these queries once.
+"""The cost of the explanations on a page, for all queries of CACM, next to searching these once; and of one query.
 
 The three default backends are compared as ``harness compare --out`` does it. Explaining is everything that explanations
 add to the comparison: choosing documents, their terms, and the table. Searching is the time of one pass over the

@@ -304,12 +304,17 @@ class HitExplainer:
         self._absences.setdefault(outcome.trial.label, []).append(absence)
         return absence
 
-    def _shared_absences(self, labels: Sequence[str]) -> list[str]:
-        """Return why documents are in no list of the backends, if the reason is the same for all; else empty."""
-        lists = [absences for label in labels for absences in self._absences.get(label, ())]
-        return [reasons[0] if len(set(reasons)) == 1 else "" for reasons in zip(*lists, strict=True)] or [""] * len(
-            self.docs
-        )
+    def _shared_absences(self, outcome: Outcome, labels: Sequence[str]) -> list[str]:
+        """Return why documents are in no list of a backend, if the reason is the same for all; else empty.
+
+        ``labels`` are the backends that it takes; a backend without a reference may return any document.
+        """
+        if any(label not in self._absences for label in labels):
+            return [""] * len(self.docs)
+        lists = [absences for label in labels for absences in self._absences[label]]
+        self._absences[outcome.trial.label] = lists
+        shared = [reasons[0] if len(set(reasons)) == 1 else "" for reasons in zip(*lists, strict=True)]
+        return shared or [""] * len(self.docs)
 
     def _contributions(self, reference: SparseReference, term_of: Mapping[int, str]) -> tuple[_Columns, _Parts]:
         """Return the columns and parts that a sparse reference computes; ``term_of`` are the terms of its columns."""
@@ -399,7 +404,9 @@ class HitExplainer:
             columns["exact_rank"], columns["exact_score"] = self._ranked(self._rules.filter_hits(exact, None))
             if label in self._fused:
                 self._exact[label] = cut(exact, self._k)
-        return HitExplanations("fusion", columns, self._shared_absences([*runs, label]), self._list_parts(lists))
+        return HitExplanations(
+            "fusion", columns, self._shared_absences(outcome, [*runs] or [label]), self._list_parts(lists)
+        )
 
     def _second_stage(self, outcome: Outcome) -> HitExplanations:
         """Explain a second stage: the rank before it, and whether the document was among its candidates."""
@@ -413,7 +420,7 @@ class HitExplainer:
             scored = ~np.isnan(
                 self._ranked(outcome.run if outcome.run is not None else self._runs[outcome.trial.label][0])[0]
             )
-        reasons = zip(scored.tolist(), self._shared_absences([*runs]), strict=True)
+        reasons = zip(scored.tolist(), self._shared_absences(outcome, [*runs]), strict=True)
         absences = ["" if was_scored else absence or _NO_STAGE for was_scored, absence in reasons]
         parts = self._list_parts([RankedList(label, run) for label, run in runs.items()])
         return HitExplanations("second stage", {}, absences, parts)

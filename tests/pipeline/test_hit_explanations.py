@@ -34,6 +34,7 @@ BACKENDS = [
     "steep=csr:analyzer=whitespace;k1=2",
     "both=rrf:words+(flat:model=random);weights=2+1",
     "again=words|dense:model=random;candidates=3",
+    "outer=rrf:(rrf:words+(flat:model=random);weights=2+1)+words",
 ]
 K = 4
 
@@ -103,6 +104,7 @@ def test_they_are_those_of_explain(compared: Comparison, explanations: Mapping[s
         if stored is None:
             continue
         kinds.add(kind)
+        assert not (document.rank and document.absence), "a hit that cannot be one"
         first = stored[0]
         assert {row["kind"] for row in stored} == {kind}
         assert (first["rank"], first["score"]) == (document.rank, document.score)
