@@ -91,7 +91,7 @@ def test_a_baseline_says_what_it_kept(show: Show, tmp_path: Path) -> None:
     page = show(found.html(), "#q=q2").page
     assert page.locator(".ranking").first.locator(".score").all_inner_texts() == ["", ""]
     assert page.locator(".ranking").last.locator(".score").first.inner_text() != ""
-    assert "? that its rank is not stored" in page.locator(".hint").inner_text()
+    assert "? that its rank is not stored" in page.locator(".rankings + .hint").inner_text()
     assert "?" in page.locator(".move-rank").all_text_contents()
     page.locator(".ranking").last.locator(".hit", has_text="v").click()
     expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not stored · csr (after) 3")

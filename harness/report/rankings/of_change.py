@@ -82,6 +82,8 @@ def _explorer(
     ids = Ids.of(dataset.queries)
     against = [slots.index(slot._replace(when="before")) for slot in slots]
     after = dataset.after.report
+    if after.kind == "compare":  # explained from the folder, which a rerun and a stored result have alike
+        after = after.model_copy(update={"kind": "regress"})
     return Explorer(
         query_ids=ids,
         labels=[slot.label for slot in slots],
@@ -99,7 +101,7 @@ def _explorer(
         stored_ranks=[ranking.stored_ranks for ranking in rankings],
         dataset=dataset.name,
         further=_further_chunks(dataset, list(rankings_by_slot)),
-        explain=explain_command(after, dataset.name if len(after.datasets) > 1 else None),
+        explain=explain_command(after, dataset.name if len(change.after.datasets) > 1 else None),
     )
 
 
