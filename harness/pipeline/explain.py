@@ -369,7 +369,7 @@ class _Explainer:
             yield "no backend returned a document"
         if self.expected_left_out:
             documents = counted(self.expected_left_out, "more expected document is", "more expected documents are")
-            yield f"{documents} not explained: name them with --doc"
+            yield f"{documents} not explained: use --doc"
 
     def _backend(self, outcome: Outcome) -> BackendExplanation:
         label = outcome.trial.label

@@ -96,7 +96,7 @@ def test_many_expected_documents_are_counted(house: Path) -> None:
     dataset = Dataset.of({**DOCUMENTS, **judged}, QUERIES, {"q1": dict.fromkeys(judged, 1)}, name="many")
     explanation = harness.explain(dataset=dataset, backends=BACKEND, query="q1", k=1)
     assert len(explanation.documents) == 11
-    assert explanation.notes == ("4 more expected documents are not explained: name them with --doc",)
+    assert explanation.notes == ("4 more expected documents are not explained: use --doc",)
     assert "4 more expected documents" in " ".join(explanation.render().split())
 
 

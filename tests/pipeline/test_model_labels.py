@@ -161,7 +161,7 @@ def test_a_larger_budget_is_advised_if_people_judged_enough(tmp_path):
     assert (labels.missing_human, labels.written) == (0, 4)
     shown = " ".join(labels.render(verbose=True).split())
     assert "The model graded only 4 documents with a human judgment" in shown
-    assert "--budget 100 compares 50." in shown
+    assert "Compare 50 with --budget 100." in shown
     assert "by hand, and run" not in shown
     with chat_server(content_of=lambda _: "No.") as server:
         refused = harness.grade_documents(openai(server), folder or Path(), depth=60, budget=200)

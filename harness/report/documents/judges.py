@@ -74,7 +74,7 @@ def _notes(labels: ModelLabels) -> list[str]:
                 f"Please judge {labels.missing_human} by hand, and run this again: the grades are in the cache."
             )
         elif pairs + sum(labels.unjudged.values()) < ENOUGH_HUMAN:
-            lines.append(f"--budget {2 * ENOUGH_HUMAN} compares {ENOUGH_HUMAN}.")
+            lines.append(f"Compare {ENOUGH_HUMAN} with --budget {2 * ENOUGH_HUMAN}.")
     return lines
 
 
