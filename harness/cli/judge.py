@@ -10,6 +10,7 @@ from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import JudgeOutput, JudgeRequest
+from harness.plan.option_fields import is_set
 from harness.wording import counted
 
 
@@ -26,7 +27,7 @@ def judge(request: JudgeRequest, output: JudgeOutput) -> None:
 
     Example: harness judge reports/cacm-20260101-120000 --budget 50
     """
-    _refuse_contradictions(request)
+    _refuse_contradictions(request, output)
     if request.agreement:
         from harness.pipeline.label_agreement import agreement
 
@@ -78,7 +79,7 @@ def _write_golden(request: JudgeRequest, path: Path) -> None:
     click.echo(f"{counted(extended.documents, 'document')} added to {counted(extended.questions, 'question')}: {path}")
 
 
-def _refuse_contradictions(request: JudgeRequest) -> None:
+def _refuse_contradictions(request: JudgeRequest, output: JudgeOutput) -> None:
     """Raise UsageError for options that another one leaves without effect."""
     if len(request.agreement) > 2 or (request.agreement and request.model is not None):
         raise UsageError("--agreement compares two files of labels", fix="write --agreement a.jsonl b.jsonl")
@@ -86,6 +87,8 @@ def _refuse_contradictions(request: JudgeRequest) -> None:
     metric = request.metric if request.agreement else None
     for_page = {"--page": request.page, "--write-golden": request.write_golden, "--metric": metric}
     is_page = request.model is None and not request.agreement
+    if is_page and is_set(output, "format"):
+        raise UsageError("--format without --with or --agreement: nothing is tabulated", fix="leave it out")
     without_effect = [flag for flag, value in (for_model if is_page else for_page).items() if value is not None]
     if without_effect:
         reason = "without --with: it is for a model" if is_page else "is for a page"

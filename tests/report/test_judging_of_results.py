@@ -61,6 +61,8 @@ def test_a_comparison_a_regression_and_their_difference_have_one_pool(house: Pat
     stored.save_baseline(tmp_path / "baseline.json")
     assert "is a baseline, and no result" in refusal(tmp_path / "baseline.json")
     assert "no result at" in refusal(house)
+    done = CliRunner().invoke(_build(), ["judge", str(before), "--format", "json"])
+    assert "--format without --with or --agreement" in str(done.exception)
     assert "--budget is 0" in str(CliRunner().invoke(_build(), ["judge", str(before), "--budget", "0"]).exception)
     moved = shutil.move(before, tmp_path / "archive")
     assert pooled(moved) == {"q1": {"d3"}, "q2": {"d2", "d4"}}
