@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from harness.document.cells import ABSENT, number, text
+from harness.document.cells import ABSENT, join_names, number, text
 from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table, Tone
 from harness.engines.interface import ScoreTree
 from harness.results.explanation import (
@@ -172,7 +172,7 @@ def _parts(document: DocumentScore) -> Iterator[str]:
 def _vector_parts(vector: VectorScore) -> Iterator[str]:
     """Yield how a vector is scored, in words."""
     if vector.missed:
-        replaced = f": it returned {', '.join(vector.instead)} instead" if vector.instead else ""
+        replaced = f": it returned {join_names(vector.instead)} instead" if vector.instead else ""
         yield f"missed by the index{replaced}"
     if vector.quantised is not None:
         yield f"quantised score {_score(vector.quantised)}"

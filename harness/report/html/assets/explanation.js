@@ -127,7 +127,8 @@ class Explanation {
     const lacking = one.kind === "terms" ? this.lacking(one) : [];
     if (lacking.length > 0 && lacking.length < this.termsOf(one.ranking).size) facts.push(`lacks ${lacking.join(", ")}`);
     if (one.kind === "vectors") {
-      if (one.parts.length > 0) facts.push(`returned instead: ${one.parts.map(([number]) => this.query.explanation.parts[number][0]).join(", ")}`);
+      const instead = one.parts.map(([number]) => this.query.explanation.parts[number][0]);
+      if (instead.length > 0) facts.push(`returned instead: ${instead.slice(0, 3).join(", ")}${instead.length > 3 ? ", …" : ""}`);
       facts.push(`exact score ${one.exact_score ?? "–"} ${this.engine(one)}`);
       if (one.quantised !== undefined) facts.push(`quantised score ${one.quantised}`);
       if (one.norm !== undefined) facts.push(`norm ${short(one.norm)}`);
