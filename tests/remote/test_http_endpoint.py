@@ -240,7 +240,7 @@ def test_calls_of_this_run_stand_beside_those_of_earlier_ones(endpoint: Endpoint
     resumed = compared(world, backend)
     assert counted(resumed) == (whole - first + 1, 1, first)
     assert (resumed.encoder["documents_encoded"], resumed.encoder["queries_encoded"]) == (len(DOCUMENTS) - 2, 0)
-    said = f"{whole - first + 1} calls of '{endpoint.url}' were made now (1 of them repeated); the answers of {first}"
+    said = f"{whole - first + 1} calls of '{endpoint.url}' were made now (1 of them repeated); {first} answers were"
     assert any(note.startswith(said) for note in resumed.notes)
     cached = compared(world, backend)
     assert counted(cached) == (0, 0, whole)

@@ -179,7 +179,8 @@ def test_a_secret_on_the_command_line_is_refused_unread(url: str, collection: Pa
         "harness: a 'url' in the backends is not of the form http(s)://HOST[:PORT][/PATH] or "
         "postgresql://HOST[:PORT]/DATABASE; reports would store any user name, password or key in it\n"
         "  leave such a URL out and put it into an environment variable: `harness backends NAME` names the variables "
-        "of the address (as HARNESS_QDRANT_URL or HARNESS_POSTGRES_URL, with mode=server) and of the API key\n"
+        "of the address (as HARNESS_QDRANT_URL or HARNESS_POSTGRES_URL, with mode=server) and of the API key; a key of "
+        "a `rerank:` endpoint goes into the variable that `api_key_env` names\n"
     )
     assert result.stdout == ""
     assert not (tmp_path / "out").exists()
