@@ -184,6 +184,7 @@ def test_two_corpora_keep_their_documents_apart(place: Path, show: Show) -> None
     assert page.locator(".ranking .doc").all_inner_texts() == ["a · whole", "a · other"]
     page.locator(".ranking .hit").last.click()
     expect(page.locator(".document .text")).to_have_text("another apple")
+    expect(page.locator(".why .command")).to_have_text("harness explain RESULT --query q --corpus other --doc a")
 
 
 def test_a_retriever_of_ones_own_that_repeats_itself(place: Path, show: Show) -> None:

@@ -139,7 +139,7 @@ def test_the_command_has_the_options_that_explain_takes_too(
     ("kind", "corpora", "expected"),
     [
         ("check", 1, "harness explain RESULT"),
-        ("check", 2, ""),
+        ("check", 2, "harness explain RESULT"),
         ("check", 0, ""),
         ("regress", 0, "harness explain RESULT"),
         ("diff", 0, ""),

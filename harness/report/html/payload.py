@@ -165,6 +165,7 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
         "agrees": agreement.agrees if agreement is not None else 0,
         "colours": list(explorer.series) or None,
         "explain": [part.explorer.explain for part in parts],
+        "corpora": list(explorer.corpora),
         "docs": docs,
         "shortDocs": _unless_same(docs, short_docs),
         "shortQueries": {id_: short_id for id_, short_id in short_queries.items() if id_ != short_id},

@@ -89,7 +89,8 @@ class Explorer:
     is missed; empty if a metric's cutoff says it.
     ``unjudgeable`` says why no labels can be given to documents, "" if they can be judged.
     ``explanations`` say why documents have their ranks (:data:`harness.results.stored.EXPLANATION_SCHEMA`). ``explain``
-    is the command that explains a query, without the query and the documents; empty without such a command.
+    is the command that explains a query, without the query and the documents; empty without such a command. It names
+    one of the ``corpora``, if ids of documents end with one's name.
     ``series`` are the numbers of the rankings' colours; empty if these are their positions.
     ``document_values`` are the values that are compared in place of documents' ids, by id; empty if ids are compared.
     """
@@ -120,6 +121,7 @@ class Explorer:
     returned: bool = False
     explanations: pa.Table | None = None
     explain: str = ""
+    corpora: Sequence[str] = ()
     series: Sequence[int] = ()
 
     def document_names(self, ids: Sequence[str], longest: int = LONGEST_ID) -> dict[str, str]:
@@ -193,7 +195,7 @@ def explain_command(report: Result, dataset: str | None = None) -> str:
     A comparison's command searches with the options of the recorded command that ``explain`` takes too. Other results,
     and points of a sweep, are explained from the folder. ``dataset`` is one of several; None for the only dataset.
     """
-    if report.kind not in ("compare", "check", "regress") or (report.kind == "check" and len(report.corpora) != 1):
+    if report.kind not in ("compare", "check", "regress") or (report.kind == "check" and not report.corpora):
         return ""
     options: list[tuple[str, str]] = []
     searches = report.kind == "compare" and "--sweep" not in report.command

@@ -67,6 +67,7 @@ def check_explorers(
             values=_values(trials, metrics),
             queries=queries,
             explain=explain_command(report),
+            corpora=[info.name for info in report.corpora] if len(report.corpora) > 1 else (),
             qrels=replace(
                 _judgments(trials, documents, with_models=True),
                 human=_judgments(trials, documents, with_models=False)

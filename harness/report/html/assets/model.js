@@ -42,8 +42,12 @@ class Model {
 
   // The command that explains a document; null without one.
   explainCommand(query, slot) {
-    const command = this.explain[query.dataset];
-    return command === "" ? null : `${command} --query ${shellWord(query.id)} --doc ${shellWord(this.docs[query.docs[slot]])}`;
+    const command = this.explain[query.dataset], doc = this.docs[query.docs[slot]];
+    const corpus = this.corpora.find((name) => doc.endsWith(` · ${name}`));
+    if (command === "" || (this.corpora.length > 0 && corpus === undefined)) return null;
+    const chosen = corpus === undefined ? "" : ` --corpus ${shellWord(corpus)}`;
+    const id = corpus === undefined ? doc : doc.slice(0, -` · ${corpus}`.length);
+    return `${command} --query ${shellWord(query.id)}${chosen} --doc ${shellWord(id)}`;
   }
 
   value(query, ranking, metric) { return query.values?.[ranking][metric] ?? NaN; }
