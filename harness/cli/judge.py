@@ -70,7 +70,7 @@ def _write_golden(request: JudgeRequest, path: Path) -> None:
     result = read_result(request.result, request.cards)
     if not isinstance(result, CheckResult):
         raise UsageError(
-            f"'{request.result}' is no result of `harness check`: it has no golden set",
+            f"'{request.result}' is not a result of `harness check`: it has no golden set",
             fix="name the result of a check",
         )
     extended = result.write_golden(path, request.labels)

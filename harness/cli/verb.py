@@ -297,7 +297,7 @@ def _add_words(
 def _read_file(
     name: str, declared: DeclaredVerb, config: str | None, option_values: Collection[str]
 ) -> dict[str, object]:
-    """Return the values of a file that count beside the options of the command line."""
+    """Return the values of a file that apply in addition to the options of the command line."""
     path = user_path(config or FILE_NAME)
     if config is None and not path.is_file():
         return {}

@@ -976,7 +976,7 @@ class ExplainRequest(Options):
         DEPTH, help="Documents of each backend to explain; without RESULT, also the number to ask for, per query."
     ).default(10)
     engine_explanation: bool = Option(
-        "Also show the engine's own explanation beside the reference's numbers (Lucene, OpenSearch, Elasticsearch), "
+        "Also show the engine's own explanation next to the reference's numbers (Lucene, OpenSearch, Elasticsearch), "
         "with the first number that differs. The index is built again for it.",
         COMPARED,
     ).default(False)
