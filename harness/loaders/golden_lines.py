@@ -41,7 +41,7 @@ def extend_golden(
 ) -> ExtendedGolden:
     """Return the lines of a golden set whose questions also expect the ``added`` documents, by question, with grades.
 
-    Only the expected ids of these questions are written anew; all other bytes stay as they are. A list of ids becomes
+    Only the expected ids of these questions are rewritten; all other bytes stay unchanged. A list of ids becomes
     an object of grades if a grade is not 1; a document joins the only list of alternatives. Raises UsageError for a
     file in another format, DataError for malformed lines and expectations that cannot be extended.
     """

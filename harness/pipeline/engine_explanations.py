@@ -1,4 +1,4 @@
-"""An engine's own explanation of scores beside the numbers of its reference, with the first number that differs."""
+"""An engine's own explanation of scores next to the numbers of its reference, with the first number that differs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def explain_scores(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def beside_engine(
+def add_engine_explanation(
     explanation: BackendExplanation, answer: ScoreTrees, reference: SparseReference | None
 ) -> BackendExplanation:
     """Return a backend's explanation with its engine's ``answer``, compared with the numbers of ``reference``.

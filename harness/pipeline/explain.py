@@ -37,7 +37,7 @@ from harness.parity.contributions import (
 from harness.parity.outcome_parity import OutcomeParity, References
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.pipeline.compare import DatasetLike, name_objects
-from harness.pipeline.engine_explanations import beside_engine, explain_scores
+from harness.pipeline.engine_explanations import add_engine_explanation, explain_scores
 from harness.pipeline.explained_search import (
     ExplainedSearch,
     refused_change,
@@ -319,7 +319,7 @@ class _Explainer:
             k=search.request.k,
             documents=self.documents,
             chosen=bool(search.request.doc),
-            backends=tuple(self._beside_engines(backends)) if search.request.engine_explanation else backends,
+            backends=tuple(self._add_engine_explanations(backends)) if search.request.engine_explanation else backends,
             differences=tuple(self._backend_differences()),
             expected=search.explained.expected,
             notes=tuple(self._notes()),
@@ -336,7 +336,7 @@ class _Explainer:
             else:
                 yield self._hits_only(label) if outcome is None else self._backend(outcome)
 
-    def _beside_engines(self, backends: Iterable[BackendExplanation]) -> Iterator[BackendExplanation]:
+    def _add_engine_explanations(self, backends: Iterable[BackendExplanation]) -> Iterator[BackendExplanation]:
         """Yield the explanation of each backend, with its engine's own if an engine ran."""
         search, documents = self.search, self.documents
         executor, work = create_executor(search.plan.request), Path(mkdtemp(prefix="explain-", dir=search.work))
@@ -348,7 +348,7 @@ class _Explainer:
                 single = self.references.get(backend.label)
                 reference = single if isinstance(single, SparseReference) else None
                 trees = explain_scores(inputs, trials[backend.label], search.row, documents, executor, work)
-                yield beside_engine(backend, trees, reference)
+                yield add_engine_explanation(backend, trees, reference)
             else:
                 yield backend
 

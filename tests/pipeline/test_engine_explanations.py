@@ -17,7 +17,7 @@ from harness.data.types import Ids, SparseVectors
 from harness.engines.interface import ScoreTree, ScoreTrees
 from harness.parity import SparseReference, make_recipe
 from harness.parity.contributions import collection_of, lucene_numbers, score_rows, term_scores
-from harness.pipeline.engine_explanations import beside_engine
+from harness.pipeline.engine_explanations import add_engine_explanation
 from harness.results.explanation import (
     BackendExplanation,
     DocumentScore,
@@ -102,7 +102,7 @@ def explained(
     document = DocumentScore(f"d{row}", 1, score, 1, score, terms=parts)
     before = BackendExplanation("x", "terms", (document,))
     answer = ScoreTrees((tree,), {"contents:": ""} if terms is None else terms)
-    (after,) = beside_engine(before, answer, reference).documents
+    (after,) = add_engine_explanation(before, answer, reference).documents
     return after.engine
 
 
@@ -257,11 +257,11 @@ def test_documents_without_a_tree_have_no_explanation_unless_they_are_hits() -> 
     reference = reference_of()
     assert explained(reference, None) == EngineExplanation(None, note="the engine explains that it is not a hit")
     before = BackendExplanation("x", "hits", (DocumentScore("d9", None, None, None, None),), note="of a run")
-    assert beside_engine(before, ScoreTrees((None,)), None) == before
-    noted = beside_engine(before, ScoreTrees(note="it failed"), None)
+    assert add_engine_explanation(before, ScoreTrees((None,)), None) == before
+    noted = add_engine_explanation(before, ScoreTrees(note="it failed"), None)
     assert noted == replace(before, note="of a run; it failed")
     tree = ScoreTree(1.0, "x")
-    (document,) = beside_engine(before, ScoreTrees((tree,)), None).documents
+    (document,) = add_engine_explanation(before, ScoreTrees((tree,)), None).documents
     assert document.engine == EngineExplanation(tree, note="not compared: there is no reference of terms")
 
 
@@ -341,7 +341,7 @@ def test_impacts_are_compared_with_the_document_s() -> None:
         for term, value in (("fuse", 150.0), ("fuses", 226.0))
     )
     answer = ScoreTrees((ScoreTree(975.0, "sum of:", parts),), {"impacts:fuse": "3", "impacts:fuses": "4"})
-    (after,) = beside_engine(BackendExplanation("x", "terms", (document,)), answer, reference).documents
+    (after,) = add_engine_explanation(BackendExplanation("x", "terms", (document,)), answer, reference).documents
     assert after.engine is not None
     assert after.engine.first_difference is not None
     first = after.engine.first_difference

@@ -237,7 +237,7 @@ def _engine(backend: BackendExplanation) -> Table:
 def _engine_numbers(
     backend: BackendExplanation, document: DocumentScore, engine: EngineExplanation, *, detail: bool
 ) -> Table:
-    """Tabulate the numbers of an engine's own explanation beside the reference's, or its tree if it is not compared."""
+    """Tabulate the numbers of an engine's own explanation next to the reference's, or its tree if not compared."""
     title = f"The engine's own explanation of {document.document} in {backend.label}"
     if not engine.numbers:
         columns = [Column("value"), Column("explanation", numeric=False)]

@@ -30,7 +30,7 @@ class Explanation {
     return el("tbody", {}, head, ...rows);
   }
 
-  // A bar's length is its share of the largest contribution beside it.
+  // A bar's length is its share of the largest contribution of its table.
   row(name, ranking, value, largest, note = "") {
     const series = this.model.series(ranking);
     const bar = el("i", { class: value < 0 ? `${series} negative` : series });
@@ -44,7 +44,7 @@ class Explanation {
 
   ofTerms() { return this.found.filter(({ kind }) => kind === "terms"); }
 
-  // Terms, the largest contributions first; facts that are the same in all backends stand beside the term.
+  // Terms, the largest contributions first; facts that are the same in all backends follow the term.
   *terms() {
     const terms = new Map();
     const { parts: entries } = this.query.explanation ?? {};
@@ -114,7 +114,7 @@ class Explanation {
     }
   }
 
-  // What is known of the document in each backend beside the contributions.
+  // What is known of the document in each backend, apart from the contributions.
   facts() {
     const lines = this.found.map((one) => [one.ranking, this.factsOf(one)]).filter(([, facts]) => facts.length > 0);
     if (lines.length === 0) return null;

@@ -1,4 +1,4 @@
-// Judging in a report: the documents shown one by one, without the names of backends, or where they stand in the rankings.
+// Judging in a report: the documents shown one by one, without the names of backends, or within the rankings.
 
 const JUDGING_HASH = "judge";
 const SEED = 42;

@@ -5,7 +5,7 @@ const KEPT_FIELDS = ["grade", "by", "time", "text_digest", "model", "prompt_dige
 
 const keyOf = (query, document) => JSON.stringify([query.dataset, query.id, document.id]);
 
-// Labels by query and document, of this page and of other pages of the same result, which share what the browser keeps.
+// Labels by query and document, of this page and of other pages of the same result, which share the browser's storage.
 class Labels {
   constructor({ name, datasets, queries }) {
     this.datasets = datasets;
