@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -63,8 +64,10 @@ def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
     ResultError for a folder in which nothing can be made.
     """
     folder = target_path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"'{folder}' exists and is not a folder", fix="choose another --out")
+    # One look: between two, another process may rename its result away and back.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise UsageError(f"'{folder}' exists and is not a folder", fix="choose another --out")
     if folder.absolute() == Path(folder.absolute().anchor):
         raise UsageError(f"'{folder}' is the root folder", fix="choose another --out")
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -230,6 +232,25 @@ def test_processes_that_write_to_one_place_at_once(tmp_path: Path, times: int, m
     assert [process.returncode for process in running] == [0, 0, 0]
     assert read_report(place) == sample_report()
     assert [path.name for path in place.parent.iterdir()] == ["r"]
+
+
+def test_a_result_that_comes_and_goes_meanwhile_is_never_taken_for_a_file(tmp_path: Path) -> None:
+    write(tmp_path / "r")
+    ended = Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            (tmp_path / "r").rename(tmp_path / "elsewhere")
+            (tmp_path / "elsewhere").rename(tmp_path / "r")
+
+    with ThreadPoolExecutor(1) as pool:
+        moves = pool.submit(come_and_go)
+        try:
+            for _ in range(1000):
+                check_target(tmp_path / "r", overwrite=True)
+        finally:
+            ended.set()
+        moves.result()
 
 
 def test_what_a_killed_writer_took_away_is_put_back(tmp_path: Path) -> None:
