@@ -8,6 +8,7 @@ serves all of pytest's processes.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import functools
 import os
@@ -24,10 +25,12 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from warm_process import WARM, Request, import_everything, path_with_package
+from warm_process import CHEAP_TO_COPY, WARM, Request, import_everything, path_with_package
 from warm_workers import fork_workers_from_here
 
 _ASKING = Path(__file__).with_name("ask_warm_harness.py")
+_WITHOUT_WORKERS = {"backends", "datasets", "diff", "eval", "init", "judge", "report"}
+"""Verbs that start no worker."""
 _STARTED_S = 600.0
 """Kernels may have to be compiled."""
 
@@ -63,7 +66,7 @@ def _server() -> Path:
 
 def _start(address: Path, owner: int) -> None:
     """Start a server and wait until it is ready; it ends when the process ``owner`` does."""
-    environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
+    environment = {**os.environ, **CHEAP_TO_COPY, "PYTHONPATH": path_with_package(os.environ)}
     command = [sys.executable, __file__, str(address), str(owner)]
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
     atexit.register(server.poll)  # so that it is kept until then: it may serve others afterwards
@@ -83,7 +86,8 @@ def main() -> None:
         shutil.rmtree(Path(sys.argv[1]).parent)
         return
     request.take_over()
-    fork_workers_from_here()
+    if request.kind == "script" or not _WITHOUT_WORKERS & set(request.arguments[:1]):
+        fork_workers_from_here()
     _end(_run(request))
 
 
@@ -123,51 +127,52 @@ def _end(code: int) -> NoReturn:
 
 
 def _serve(address: Path, owner: int) -> Request | None:
-    """Answer requests until the owner has ended, which gives None; a request is given in the copy that is to run it."""
+    """Answer requests until the owner has ended, which gives None; a request is given in the copy that is to run it.
+
+    A copy whose caller goes away is asked to end. Each copy is one fork, of which every one takes milliseconds.
+    """
+    copies: dict[int, tuple[int, socket.socket]] = {}
+    """What tells that a copy has ended -> its number, and its caller, which sends nothing more and waits."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"{address}.new")
         listener.listen()
         Path(f"{address}.new").rename(address)
-        children: set[int] = set()
-        while owner not in select.select([listener, owner], [], [])[0]:
-            connection, _ = listener.accept()
-            child = os.fork()
-            if child == 0:
-                listener.close()
-                os.close(owner)
-                return _receive_and_fork(connection)
-            connection.close()
-            children.add(child)
-            children -= {one for one in children if os.waitpid(one, os.WNOHANG)[0]}
-    return None
+        while True:
+            callers = {caller: pid for pid, caller in copies.values() if caller.fileno() >= 0}
+            ready = set(select.select([listener, owner, *copies, *callers], [], [])[0])
+            if owner in ready:
+                return None
+            for ended in ready & copies.keys():
+                _tell(*copies.pop(ended))
+                os.close(ended)
+            for caller in ready & callers.keys():
+                if caller.fileno() >= 0:
+                    os.kill(callers[caller], signal.SIGTERM)
+                    caller.close()
+            if listener in ready:
+                connection, _ = listener.accept()
+                request = Request.receive(connection)
+                if request is None:
+                    connection.close()
+                    continue
+                child = os.fork()
+                if child == 0:
+                    for stream in (owner, *copies):
+                        os.close(stream)
+                    for caller in (connection, *callers):
+                        caller.close()
+                    return request
+                request.close_streams()
+                copies[os.pidfd_open(child)] = child, connection
 
 
-def _receive_and_fork(connection: socket.socket) -> Request:
-    """Gives the request in a further copy; this one waits for that and tells how it ended."""
-    request = Request.receive(connection)
-    if request is None:
-        os._exit(1)
-    child = os.fork()
-    if child:
-        request.close_streams()
-        _wait_and_tell(child, connection)
-    connection.close()
-    return request
-
-
-def _wait_and_tell(child: int, connection: socket.socket) -> NoReturn:
-    """Send the exit code when the child has ended; when the caller goes away before, ask the child to end."""
-    ended, gone = os.pidfd_open(child), select.poll()
-    gone.register(ended, select.POLLIN)
-    gone.register(connection, 0)
-    if ended not in dict(gone.poll()):
-        os.kill(child, signal.SIGTERM)
+def _tell(child: int, caller: socket.socket) -> None:
+    """Send the exit code of a copy that has ended."""
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    try:
-        connection.sendall(bytes([code if code >= 0 else 128 - code]))
-    except BrokenPipeError:  # the caller is gone
-        os._exit(1)
-    os._exit(0)
+    if caller.fileno() >= 0:
+        with contextlib.suppress(BrokenPipeError):  # the caller has gone away just now
+            caller.sendall(bytes([code if code >= 0 else 128 - code]))
+        caller.close()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import faulthandler
-import json
+import marshal
 import os
 import signal
 import socket
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
-from warm_process import Request, import_for_workers, path_with_package
+from warm_process import CHEAP_TO_COPY, Request, import_for_workers, path_with_package
 
 from harness.worker import spawn
 from harness.worker.spawn import MARK_VARIABLE, WorkerProcess
@@ -71,7 +71,7 @@ class _Starter:
         environment = {**os.environ, MARK_VARIABLE: mark}
         request = {"kind": "worker", "arguments": modules, "folder": str(Path.cwd()), "environment": environment}
         with self._one_at_a_time:
-            socket.send_fds(self._server, [json.dumps(request).encode()], [read_stdin, write_stdout, log.fileno()])
+            socket.send_fds(self._server, [marshal.dumps(request)], [read_stdin, write_stdout, log.fileno()])
             pid = int(self._server.recv(32))
             self._server.recv(32)
         os.close(read_stdin)
@@ -98,7 +98,7 @@ def worker_starter(*modules: str) -> Callable[..., WorkerProcess]:
 def _new_starter(*modules: str) -> _Starter:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, __file__, str(theirs.fileno()), *modules]
-    environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
+    environment = {**os.environ, **CHEAP_TO_COPY, "PYTHONPATH": path_with_package(os.environ)}
     server = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()], start_new_session=True)
     theirs.close()
     atexit.register(server.wait)
