@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from processes import with_variable
+from processes import assert_all_end, with_variable
 from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
@@ -161,5 +161,5 @@ def test_state_that_is_no_number_is_told_as_text(others: Done) -> None:
 @pytest.mark.usefixtures("all_of_them")
 def test_nothing_stays_behind(environment: dict[str, str]) -> None:
     cache = environment["HARNESS_CACHE"]
-    assert with_variable("HARNESS_CACHE", cache) == []
+    assert_all_end("HARNESS_CACHE", cache)
     assert list(Path(cache, "work").iterdir()) == []

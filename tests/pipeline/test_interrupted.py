@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
-from processes import with_variable
+from processes import assert_all_end, with_variable
 from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
@@ -99,10 +99,7 @@ class Run:
         assert "harness: interrupted" in ended.err.splitlines()
 
     def assert_nothing_is_left(self) -> None:
-        deadline = time.monotonic() + 5
-        while alive := with_variable("HARNESS_CACHE", str(self.cache)):
-            assert time.monotonic() < deadline, alive
-            time.sleep(0.1)
+        assert_all_end("HARNESS_CACHE", str(self.cache))
         work = self.cache / "work"
         assert not work.exists() or list(work.iterdir()) == []
         out = self.result.parent
@@ -247,10 +244,7 @@ def test_a_killed_harness_takes_its_workers_along(
     options = ("--no-timing", "--jobs", "2")
     run = run_of_engines(whole, collection, tmp_path, runs, options, deaf="HangsDeaf", locked="HoldsTheLock")
     run.end(signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while with_variable("HARNESS_CACHE", str(run.cache)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert_all_end("HARNESS_CACHE", str(run.cache))
 
 
 def test_ctrl_c_ends_the_clients_of_a_load(whole: Whole, collection: str, tmp_path: Path, runs: list[Run]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import psutil
 
 
@@ -15,3 +17,11 @@ def with_variable(name: str, value: str) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def assert_all_end(name: str, value: str, within_s: float = 5.0) -> None:
+    """No process with this value of the variable stays: one that was killed is there for a moment longer."""
+    deadline = time.monotonic() + within_s
+    while alive := with_variable(name, value):
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.02)

@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
-from processes import with_variable
+from processes import assert_all_end, with_variable
 from small_world import write_cards, write_collection
 
 from harness.cli.early_worker import early_worker
@@ -38,7 +37,7 @@ def test_a_worker_without_a_job_ends_with_the_block() -> None:
     with start_early():
         mark = spawn._early[0].mark
         assert len(with_variable(MARK_VARIABLE, mark)) == 1
-    assert with_variable(MARK_VARIABLE, mark) == []
+    assert_all_end(MARK_VARIABLE, mark)
     assert spawn._early == []
 
 
@@ -90,10 +89,7 @@ with spawn.start_early():
         assert parent.stdout is not None
         mark = parent.stdout.readline().strip()
     assert mark
-    deadline = time.monotonic() + 60
-    while with_variable(MARK_VARIABLE, mark):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert_all_end(MARK_VARIABLE, mark, within_s=60)
 
 
 def test_no_other_worker_is_there_while_an_engine_builds_or_searches(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from engines_in_pools import BAD, STATE_LEFT
-from processes import with_variable
+from processes import assert_all_end, with_variable
 from small_world import DOCUMENTS, QUERIES, write_collection
 from trial_jobs import job_folder
 from warm_process import WARM
@@ -123,7 +123,7 @@ def test_another_engine_and_another_environment_have_other_processes(run: Run, m
 @pytest.mark.parametrize("left", STATE_LEFT)
 def test_a_process_that_a_trial_left_changed_serves_no_other(run: Run, started: list[str], left: str) -> None:
     first = process_in(run("SaysItsProcess", left=left))
-    assert with_variable(MARK_VARIABLE, started[0]) == []  # nor does anything stay that the trial started
+    assert_all_end(MARK_VARIABLE, started[0])  # nor does anything stay that the trial started
     assert process_in(run("SaysItsProcess")) != first
 
 
@@ -161,7 +161,7 @@ def test_workers_end_with_the_pool(tmp_path: Path, started: list[str]) -> None:
         pool.run("", job_folder(tmp_path, "BruteForce"), RecordingProgress())
         assert with_variable(MARK_VARIABLE, started[0])
         raise KeyboardInterrupt
-    assert with_variable(MARK_VARIABLE, started[0]) == []
+    assert_all_end(MARK_VARIABLE, started[0])
 
 
 def test_only_the_engine_s_own_parameters_divide_trials() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import with_variable
+from processes import assert_all_end
 from trial_jobs import job_folder
 from warm_process import WARM
 from warm_workers import worker_starter
@@ -152,10 +152,7 @@ def test_what_an_engine_started_ends_with_its_worker(tmp_path: Path, engine: str
     started = [int(number) for number in (tmp_path / "index" / "started").read_text().split()]
     assert len(started) == 3
     mark = (tmp_path / "index" / "mark").read_text()
-    deadline = time.monotonic() + 5
-    while [process.pid for process in with_variable(MARK_VARIABLE, mark)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert_all_end(MARK_VARIABLE, mark)
 
 
 @pytest.mark.usefixtures("copied")
