@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.exceptions import Exit
 
 from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.errors import UsageError
 from harness.plan.config import JudgeOutput, JudgeRequest
 from harness.plan.option_fields import is_set
@@ -22,7 +24,8 @@ def judge(request: JudgeRequest, output: JudgeOutput) -> None:
     difference most, without the names of backends. It is one file, which needs no server and no network, and saves
     grades as labels.jsonl, for --labels of compare, check, eval, regress and diff.
 
-    With --with, a model grades these hits, and a sample of the documents that people judged, to measure the agreement.
+    With --with, a model grades these hits, and a sample of the documents that people judged, to measure the agreement;
+    if it grades none of them, the exit code is 3.
     --agreement compares two files of labels.
 
     Example: harness judge reports/cacm-20260101-120000 --budget 50
@@ -40,6 +43,10 @@ def judge(request: JudgeRequest, output: JudgeOutput) -> None:
         with progress_display() as display:
             labels = grade_result(request, display)
         write_report(labels, output.format, verbose=output.verbose)
+        if labels.failure:
+            if output.format in ("csv", "json"):  # these hold no verdicts
+                click.echo(labels.failure, err=True)
+            raise Exit(ExitCode.UNAVAILABLE)
     elif request.write_golden is not None:
         _write_golden(request, request.write_golden)
     else:

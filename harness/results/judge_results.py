@@ -104,3 +104,11 @@ class ModelLabels(JudgeResult):
     tokens: Count = Field(description="tokens of the calls made now, as the endpoint counts them")
     missing_human: Count = Field(description="human judgments that the pool lacks for a reliable agreement")
     agreement: Agreement | None = Field(description="with human judgments; null without any")
+
+    @property
+    def failure(self) -> str | None:
+        """Why the model graded nothing; None if it graded a document."""
+        if self.graded:
+            return None
+        reasons = "; ".join(f"{reason} ({number:,})" for reason, number in self.unjudged.items())
+        return f"no document was graded: {reasons}"

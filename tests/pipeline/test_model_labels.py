@@ -245,6 +245,24 @@ def test_an_answer_that_is_not_exactly_one_grade_leaves_its_pair_unjudged(tmp_pa
     assert len(server.asked) == 10  # neither repeated, nor requested again by the next run
 
 
+def test_a_model_that_grades_nothing_fails_and_says_why(tmp_path):
+    folder = result(tmp_path)
+    reason = f"no document was graded: {MissingReason.MALFORMED} (10)"
+    with chat_server(content_of=lambda _: "Three.") as server:
+        words = ["judge", str(folder), "--with", openai(server), "--format"]
+        for format_name in ("table", "markdown", "latex", "csv", "json"):
+            done = CliRunner().invoke(_build(), [*words, format_name])
+            assert done.exit_code == 3
+            assert " ".join(done.output.split()).count(reason) == 1, format_name
+    assert json.loads(done.stdout)["graded"] == 0
+    with chat_server(content_of=known) as server:
+        words = ["judge", str(folder), "--with", openai(server, ";max_characters=9"), "--max-calls"]
+        none, some = (CliRunner().invoke(_build(), [*words, number]) for number in "01")
+    assert (none.exit_code, some.exit_code) == (3, 0)
+    assert f"no document was graded: {MissingReason.NO_CALL} (10)" in " ".join(none.output.split())
+    assert not list(folder.glob("labels-stub*")), "a person judged the graded document"
+
+
 def completion(content: str | None, finish: str = "stop", **message: object) -> bytes:
     choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
     return json.dumps({"choices": [choice]}).encode()

@@ -36,7 +36,7 @@ def _labels_document(labels: ModelLabels) -> Document:
     unjudged = sum(labels.unjudged.values())
     written = f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no new label, so no file"
     sure = not unjudged and _pairs(labels) >= ENOUGH_HUMAN
-    headline = f"{labels.graded:,} of {counted(labels.chosen, 'document')} graded, {unjudged:,} left unjudged"
+    headline = labels.failure or f"{labels.graded:,} of {counted(labels.chosen, 'document')} graded, {unjudged:,} left unjudged"
     sections = [
         Section("labels", "Labels", [Notes(_notes(labels)), *_unjudged_blocks(labels), _grades_table(labels)]),
         Section("facts", "The judge", [Facts("", list(_facts(labels)), open=True)]),
@@ -47,7 +47,7 @@ def _labels_document(labels: ModelLabels) -> Document:
     return Document(
         title=f"Labels by {labels.model}",
         subtitle=f"{counted(labels.pool, 'document')} in the pool · prompt {labels.prompt_digest} · {labels.time}",
-        verdicts=[Verdict("good" if sure else "unsure", headline, written, answers=True)],
+        verdicts=[Verdict("bad" if labels.failure else "good" if sure else "unsure", headline, written, answers=True)],
         sections=sections,
         kind="judge",
         name=labels.model,
