@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 import re
 from collections import Counter
@@ -14,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from harness.data.labels import grades_of
+from harness.data.labels import grades_of, label_lines
+from harness.data.problems import Problems
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import text_digest
-from harness.errors import ResultError, UsageError
+from harness.errors import DataError, ResultError, UsageError
 from harness.pipeline.label_agreement import Pair, compare_grades
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
@@ -40,6 +42,10 @@ BINARY_RELEVANT = 2
 _ENDPOINT = re.compile(r"(?:^|;)\s*endpoint\s*=([^;]*)")
 _OPENAI = "https://api.openai.com/v1"
 _HUMAN = "human judgments"
+
+
+_LabelKey = tuple[str | None, str, str, str | None]
+"""Dataset, query, document and digest of the text."""
 
 
 class _Choice(NamedTuple):
@@ -100,12 +106,15 @@ def parse_model(text: str) -> dict[str, ParameterValue]:
 def grade_result(request: JudgeRequest, display: Display | None = None) -> ModelLabels:
     """Grade the pool of a result with the model of ``request``, and write the labels of documents nobody judged.
 
+    Labels that the file already holds stay in it, if this model gave them with this prompt to other documents or texts.
     Raises UsageError for a model, prompt or result that cannot be used, EngineUnavailableError if the endpoint fails.
     """
     require(request)
     if request.model is None:
         raise UsageError("no model is named", fix="write openai:model=NAME;endpoint=http://HOST/v1")
     grader = _grader(request, request.model)
+    target = request.write_labels or _default_target(request.result, grader.model)
+    earlier = _earlier_labels(target, grader)
     sides = read_snapshots(request.result)
     _refuse_chunks(sides)
     report, _, explorers, _ = rankings_to_judge(request, models=False)
@@ -130,10 +139,11 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
     }
     human = {one.pair: max(one.human, 0) for one in chosen if one.human is not None and one.pair in grades}
     new = [one for one in chosen if one.pair in grades and one.human is None]
-    target = request.write_labels or _default_target(request.result, grader.model)
+    by = {"by": grader.model, "time": now, "model": grader.model, "prompt_digest": grader.prompt_digest}
+    lines = dict(_line(one, grades[one.pair], by, several=len(sides) > 1) for one in new)
+    kept = [line for key, line in earlier.items() if key not in lines]
     if new:
-        by = {"by": grader.model, "time": now, "model": grader.model, "prompt_digest": grader.prompt_digest}
-        _write(target, [_line(one, grades[one.pair], by, several=len(sides) > 1) for one in new], grader.model)
+        _write(target, [*kept, *lines.values()])
     reasons = [(one.pair, outcome) for one, outcome in graded if isinstance(outcome, MissingReason)]
     facts = grader.facts
     return ModelLabels(
@@ -146,6 +156,7 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
         chosen=len(chosen),
         graded=len(grades),
         written=len(new),
+        kept=len(kept),
         grades={str(grade): count for grade, count in sorted(Counter(grades.values()).items())},
         unjudged=dict(Counter(str(outcome) for _, outcome in reasons)),
         unjudged_pairs=[
@@ -224,13 +235,11 @@ def _rescale(grade: int, binary: bool) -> int:
     return int(grade >= BINARY_RELEVANT) if binary else int(grade)
 
 
-def _line(one: _Choice, grade: int, by: Mapping[str, str], *, several: bool) -> bytes:
+def _line(one: _Choice, grade: int, by: Mapping[str, str], *, several: bool) -> tuple[_LabelKey, bytes]:
     dataset, query, document = one.pair
-    line = {"query_id": query, "doc_id": document, "grade": grade, **by}
-    return (
-        orjson.dumps({**({"dataset": dataset} if several else {}), **line, "text_digest": text_digest(one.document)})
-        + b"\n"
-    )
+    line = {"query_id": query, "doc_id": document, "grade": grade, **by, "text_digest": text_digest(one.document)}
+    of_dataset = {"dataset": dataset} if several else {}
+    return (of_dataset.get("dataset"), query, document, line["text_digest"]), orjson.dumps(of_dataset | line)
 
 
 def _default_target(result: Path, model: str) -> Path:
@@ -238,18 +247,38 @@ def _default_target(result: Path, model: str) -> Path:
     return folder / f"labels-{re.sub(r'[^A-Za-z0-9.-]+', '-', model)}.jsonl"
 
 
-def _write(path: Path, lines: Sequence[bytes], model: str) -> None:
-    """Write labels, completely or not at all; labels of this model in the file are replaced.
+def _earlier_labels(path: Path, grader: Grader) -> dict[_LabelKey, bytes]:
+    """Return the lines of a file that the same model gave with the same prompt, none without a file.
 
-    Raises UsageError for a file with other content, and ResultError if it cannot be written.
+    Raises UsageError for a file with other labels, or with other content.
     """
+    if not path.exists():
+        return {}
+    problems, earlier, other = Problems(str(path)), dict[_LabelKey, bytes](), ""
     try:
-        if path.exists() and not all(f'"model":"{model}"'.encode() in line for line in path.read_bytes().splitlines()):
-            raise UsageError(
-                f"'{path}' holds other labels, which would be lost", fix="name another file with --write-labels"
-            )
+        numbered = list(label_lines(path, problems))
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    except DataError:  # it is not UTF-8
+        numbered, lines, other = [], [], "something else than labels"
+    for number, dataset, label in numbered:
+        if (label.by, label.model, label.prompt_digest) == (grader.model, grader.model, grader.prompt_digest):
+            key = dataset, label.query_id, label.doc_id, label.text_digest
+            earlier[key] = lines[number - 1].strip()
+        else:
+            same = label.by == label.model == grader.model
+            other = other or f"labels by {f'{label.by} with another prompt' if same else label.by}"
+    if problems.count or len(numbered) < sum(line.strip() != b"" for line in lines):
+        other = other or "lines that are not labels"
+    if other:
+        raise UsageError(f"'{path}' holds {other}, and is not changed", fix="name another file with --write-labels")
+    return earlier
+
+
+def _write(path: Path, lines: Sequence[bytes]) -> None:
+    """Write labels, completely or not at all; raises ResultError if they cannot be written."""
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as stream:
-            stream.write(b"".join(lines))
+            stream.write(b"".join(line + b"\n" for line in lines))
     except OSError as error:
         raise ResultError(f"the labels '{path}' cannot be written: {error.strerror or error}") from error

@@ -263,6 +263,47 @@ def test_a_model_that_grades_nothing_fails_and_says_why(tmp_path):
     assert not list(folder.glob("labels-stub*")), "a person judged the graded document"
 
 
+def test_labels_of_earlier_runs_stay_in_the_file(tmp_path):
+    folder, target = result(tmp_path), tmp_path / "labels.jsonl"
+    comment = {"query_id": "q9", "doc_id": "gone", "grade": 1, "comment": "kept as it is"}
+    with chat_server(content_of=known) as server:
+        first = harness.grade_documents(openai(server), folder, budget=10, write_labels=target)
+        (a5, p3) = lines(target)
+        by = {name: a5[name] for name in ("by", "model", "prompt_digest")}
+        old = a5 | {"text_digest": "of the text before", "time": "2026-01-01"}
+        content = "\r\n".join(json.dumps(line) for line in (comment | by, old, a5, p3))
+        target.write_text(content, encoding="utf-8-sig")
+        second = harness.grade_documents(openai(server), folder, budget=2, write_labels=target)
+        third = harness.grade_documents(openai(server), folder, write_labels=target)
+    assert (first.written, first.kept) == (2, 0)
+    assert (second.chosen, second.written, second.kept) == (2, 1, 3)
+    assert (third.written, third.kept) == (2, 2)
+    assert lines(target) == [comment | by, old, a5 | {"time": third.time}, p3 | {"time": third.time}]
+    shown = " ".join(third.render().split())
+    assert "which also keeps 2 labels of earlier runs with this model and prompt" in shown
+
+
+def test_a_file_with_other_labels_is_refused_before_any_call(tmp_path):
+    folder, target = result(tmp_path), tmp_path / "labels.jsonl"
+    label = {"query_id": "q1", "doc_id": "a5", "grade": 3}
+    with chat_server(content_of=known) as server:
+        for content, message in (
+            (json.dumps(label | {"by": "anna"}), "holds labels by anna, and"),
+            (json.dumps(label | {"by": "anna", "model": "stub-1"}), "holds labels by anna, and"),
+            (json.dumps(label | {"comment": '"model":"stub-1"'}), f"holds labels by {target}, and"),
+            (json.dumps(label | BY_MODEL), "holds labels by stub-1 with another prompt, and"),
+            (json.dumps(label | {"grade": None}), "holds lines that are not labels, and"),
+            ("notes", "holds lines that are not labels, and"),
+            ("\udcff", "holds something else than labels, and"),
+        ):
+            target.write_text(content, encoding="utf-8", errors="surrogateescape")
+            before = target.read_bytes()
+            with pytest.raises(UsageError, match=re.escape(message)):
+                harness.grade_documents(openai(server), folder, write_labels=target)
+            assert target.read_bytes() == before
+    assert server.asked == []
+
+
 def completion(content: str | None, finish: str = "stop", **message: object) -> bytes:
     choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
     return json.dumps({"choices": [choice]}).encode()
@@ -390,7 +431,7 @@ def test_bad_input_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"the prompt '.*none' cannot be read"):
         harness.grade_documents("openai:model=x", folder, prompt=tmp_path / "none")
     (tmp_path / "mine.jsonl").write_text('{"query_id": "q1", "doc_id": "a5", "grade": 3, "by": "anna"}\n')
-    with chat_server(content_of=known) as server, pytest.raises(UsageError, match="holds other labels"):
+    with chat_server(content_of=known) as server, pytest.raises(UsageError, match="holds labels by anna"):
         harness.grade_documents(openai(server), folder, write_labels=tmp_path / "mine.jsonl")
     (tmp_path / "data" / "corpus.jsonl").unlink()
     with pytest.raises(UsageError, match="documents cannot be judged without their texts"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.document.cells import ABSENT, count, interval, number, text
-from harness.document.model import Block, Column, Document, Facts, Notes, Section, Table, Value, Verdict
+from harness.document.model import Block, Column, Document, Facts, Notes, Section, Table, Tone, Value, Verdict
 from harness.remote.calls import calls_in_words
 from harness.results.judge_results import ENOUGH_HUMAN, Agreement, JudgeResult, ModelLabels, RankingAgreement
 from harness.wording import counted
@@ -35,8 +35,11 @@ def judges_document(result: JudgeResult) -> Document:
 def _labels_document(labels: ModelLabels) -> Document:
     unjudged = sum(labels.unjudged.values())
     written = f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no new label, so no file"
+    if labels.file and labels.kept:
+        written += f", which also keeps {counted(labels.kept, 'label')} of earlier runs with this model and prompt"
     sure = not unjudged and _pairs(labels) >= ENOUGH_HUMAN
-    headline = labels.failure or f"{labels.graded:,} of {counted(labels.chosen, 'document')} graded, {unjudged:,} left unjudged"
+    tone: Tone = "bad" if labels.failure else "good" if sure else "unsure"
+    graded = f"{labels.graded:,} of {counted(labels.chosen, 'document')} graded, {unjudged:,} left unjudged"
     sections = [
         Section("labels", "Labels", [Notes(_notes(labels)), *_unjudged_blocks(labels), _grades_table(labels)]),
         Section("facts", "The judge", [Facts("", list(_facts(labels)), open=True)]),
@@ -47,7 +50,7 @@ def _labels_document(labels: ModelLabels) -> Document:
     return Document(
         title=f"Labels by {labels.model}",
         subtitle=f"{counted(labels.pool, 'document')} in the pool · prompt {labels.prompt_digest} · {labels.time}",
-        verdicts=[Verdict("bad" if labels.failure else "good" if sure else "unsure", headline, written, answers=True)],
+        verdicts=[Verdict(tone, labels.failure or graded, written, answers=True)],
         sections=sections,
         kind="judge",
         name=labels.model,
