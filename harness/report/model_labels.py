@@ -141,9 +141,9 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
     new = [one for one in chosen if one.pair in grades and one.human is None]
     by = {"by": grader.model, "time": now, "model": grader.model, "prompt_digest": grader.prompt_digest}
     lines = dict(_line(one, grades[one.pair], by, several=len(sides) > 1) for one in new)
-    kept = [line for key, line in earlier.items() if key not in lines]
+    remaining = [line for key, line in earlier.items() if key not in lines]
     if new:
-        _write(target, [*kept, *lines.values()])
+        _write(target, [*remaining, *lines.values()])
     reasons = [(one.pair, outcome) for one, outcome in graded if isinstance(outcome, MissingReason)]
     facts = grader.facts
     return ModelLabels(
@@ -156,7 +156,7 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
         chosen=len(chosen),
         graded=len(grades),
         written=len(new),
-        kept=len(kept),
+        earlier=len(remaining),
         grades={str(grade): count for grade, count in sorted(Counter(grades.values()).items())},
         unjudged=dict(Counter(str(outcome) for _, outcome in reasons)),
         unjudged_pairs=[
@@ -237,9 +237,9 @@ def _rescale(grade: int, binary: bool) -> int:
 
 def _line(one: _Choice, grade: int, by: Mapping[str, str], *, several: bool) -> tuple[_LabelKey, bytes]:
     dataset, query, document = one.pair
-    line = {"query_id": query, "doc_id": document, "grade": grade, **by, "text_digest": text_digest(one.document)}
-    of_dataset = {"dataset": dataset} if several else {}
-    return (of_dataset.get("dataset"), query, document, line["text_digest"]), orjson.dumps(of_dataset | line)
+    text, of_dataset = text_digest(one.document), {"dataset": dataset} if several else {}
+    line = {**of_dataset, "query_id": query, "doc_id": document, "grade": grade, **by, "text_digest": text}
+    return (of_dataset.get("dataset"), query, document, text), orjson.dumps(line)
 
 
 def _default_target(result: Path, model: str) -> Path:

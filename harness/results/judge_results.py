@@ -95,7 +95,7 @@ class ModelLabels(JudgeResult):
     chosen: Count = Field(description="those within the budget")
     graded: Count
     written: Count = Field(description="graded documents without a human judgment, which are in the file")
-    kept: Count = Field(description="labels of earlier runs with the same model and prompt that stay in the file")
+    earlier: Count = Field(description="labels of earlier runs with the same model and prompt that stay in the file")
     grades: dict[str, Count] = Field(description="graded documents by grade")
     unjudged: dict[str, Count] = Field(description="documents without a grade, by reason")
     unjudged_pairs: list[UnjudgedPair]

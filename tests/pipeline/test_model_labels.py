@@ -275,9 +275,9 @@ def test_labels_of_earlier_runs_stay_in_the_file(tmp_path):
         target.write_text(content, encoding="utf-8-sig")
         second = harness.grade_documents(openai(server), folder, budget=2, write_labels=target)
         third = harness.grade_documents(openai(server), folder, write_labels=target)
-    assert (first.written, first.kept) == (2, 0)
-    assert (second.chosen, second.written, second.kept) == (2, 1, 3)
-    assert (third.written, third.kept) == (2, 2)
+    assert (first.written, first.earlier) == (2, 0)
+    assert (second.chosen, second.written, second.earlier) == (2, 1, 3)
+    assert (third.written, third.earlier) == (2, 2)
     assert lines(target) == [comment | by, old, a5 | {"time": third.time}, p3 | {"time": third.time}]
     shown = " ".join(third.render().split())
     assert "which also keeps 2 labels of earlier runs with this model and prompt" in shown

@@ -35,8 +35,8 @@ def judges_document(result: JudgeResult) -> Document:
 def _labels_document(labels: ModelLabels) -> Document:
     unjudged = sum(labels.unjudged.values())
     written = f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no new label, so no file"
-    if labels.file and labels.kept:
-        written += f", which also keeps {counted(labels.kept, 'label')} of earlier runs with this model and prompt"
+    if labels.file and labels.earlier:
+        written += f", which also keeps {counted(labels.earlier, 'label')} of earlier runs with this model and prompt"
     sure = not unjudged and _pairs(labels) >= ENOUGH_HUMAN
     tone: Tone = "bad" if labels.failure else "good" if sure else "unsure"
     graded = f"{labels.graded:,} of {counted(labels.chosen, 'document')} graded, {unjudged:,} left unjudged"
