@@ -15,7 +15,10 @@ from judged_results import small_result
 from playwright.sync_api import Page, expect
 
 import harness
+from harness.data.labels import Label, label_lines
+from harness.data.problems import Problems
 from harness.data.texts import text_digest
+from harness.errors import DataError
 from harness.report.html.render import render_page
 from harness.report.judging import JudgingPage
 from harness.results.comparison import Comparison
@@ -113,8 +116,8 @@ def test_labels_are_loaded_if_they_are_of_these_texts_and_later(
     file = tmp_path / "other.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines) + "not JSON\n", encoding="utf-8")
     page.get_by_label("Load labels").set_input_files(file)
-    left = "left out: 1 of other documents, 1 of texts that have changed, 1 earlier than yours, 1 malformed."
-    expect(page.get_by_role("status")).to_have_text(f"1 label loaded; {left}")
+    left = "left out: 1 of other documents, 1 of texts that have changed, 1 earlier than yours"
+    expect(page.get_by_role("status")).to_have_text(f"1 label loaded; {left}, 1 invalid (line 6: not JSON).")
     saved = save(page, tmp_path / "second.jsonl")
     assert [(one["grade"], one.get("model"), one.get("prompt_digest")) for one in saved] == [
         (1, None, None),
@@ -122,6 +125,96 @@ def test_labels_are_loaded_if_they_are_of_these_texts_and_later(
     ]
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#count")).to_have_text("1 of 30 documents judged")
+
+
+TIMES = ["2026-05-01", "2026-05-01T10:00:00Z", "2026-05-01 10:00:00.123456", "20260501T1000", "2026-05-01T10",
+         "2026-05-01T10:00:00,5+0130", "0001-01-01T00:00-23:59", "2024-02-29", "yesterday", "2026-02-29", "2026-13-01",
+         "2026-05-01T24:00", "2026-05-01T10:60", "2026-05-01T10:00:60", "2026-05-01T10:00+24:00", "0000-01-01",
+         "2026-05-01T10:00:00z", "2026-0501", "May 1, 2026", "2026", "2026-05-01Z", "", " "]  # fmt: skip
+LABEL: dict[str, object] = {"query_id": "q", "doc_id": "d", "grade": 1}
+LINES = [
+    *(json.dumps(LABEL | {"time": time}) for time in TIMES),
+    *(
+        json.dumps(LABEL | {field: value})
+        for field in ("dataset", "query_id", "doc_id", "by", "time", "text_digest", "model", "prompt_digest", "grade")
+        for value in (None, "", "text", 5, 1.5, True, [], {"x": "a value that is longer than forty characters"}, -1)
+    ),
+    *(json.dumps(LABEL | {"grade": grade}) for grade in (2.0, -(2**31), 2**31, 2**31 - 1, "2")),
+    *(json.dumps({key: value for key, value in LABEL.items() if key != field}) for field in LABEL),
+    *("not JSON", "[]", "5", "null", "{}", '{"query_id": "q", "doc_id": "d", "grade": NaN}'),
+    '{"query_id": "q", "doc_id": "d", "grade": 1, "by": "\\ud800"}',
+]
+
+
+def script() -> str:
+    return (Path(harness.__file__).parent / "report" / "html" / "assets" / "judging.js").read_text(encoding="utf-8")
+
+
+def test_the_page_refuses_the_lines_that_labels_refuses(tab: Page, tmp_path: Path) -> None:
+    outcome_of = """line => {
+        try { const label = readLabel(line); return [JSON.stringify(label.grade), moment(label.time)]; }
+        catch (error) { return error.message; }
+    }"""
+    tab.goto("about:blank")
+    outcomes, path = (
+        tab.evaluate(f"lines => {{ {script()}\nreturn lines.map({outcome_of}); }}", LINES),
+        tmp_path / "labels",
+    )
+    for line, outcome in zip(LINES, outcomes, strict=True):
+        path.write_text(line, encoding="utf-8")
+        problems = Problems(str(path))
+        labels = [label for _, _, label in label_lines(path, problems)]
+        try:
+            problems.raise_if_any()
+        except DataError as error:
+            reason = str(error).split("line 1: ")[1].split("\n")[0].split("not JSON")[0]
+            assert isinstance(outcome, str), line
+            assert outcome.startswith(reason or "not JSON"), line
+            continue
+        assert outcome[0] == (str(labels[0].grade) if labels else "null"), (line, outcome)
+        if labels and labels[0].time != Label("q", "d", 1, "").time:
+            assert outcome[1] == pytest.approx(labels[0].time.timestamp() * 1000, abs=0.01), line
+
+
+def test_a_label_must_name_one_of_several_datasets(tab: Page) -> None:
+    tab.goto("about:blank")
+    loads = "new Labels({ name: '', datasets: ['a', 'b'], queries: [] }).load(lines).problems"
+    problems = tab.evaluate(f"lines => {{ {script()}\nreturn {loads}; }}", f"\n{json.dumps(LABEL)}\n")
+    assert problems == ["line 2: it names none of 2 datasets"]
+
+
+def test_invalid_labels_are_named_on_loading_and_never_saved(show: Show, result: Comparison, tmp_path: Path) -> None:
+    assert result.folder is not None
+    html = (result.folder / "report.html").read_text(encoding="utf-8")
+    page = show(html, "#judge", locale="en").page
+    file, status = tmp_path / "loaded.jsonl", page.get_by_role("status")
+    first, second = (
+        {"query_id": one.query, "doc_id": document, "grade": 1, "by": "anna", "time": "2026-05-01T10:00:00"}
+        for one in harness.judge(result.folder, budget=1_000).pool.queries[:2]
+        for document in one.documents[:1]
+    )
+    rows = [
+        first,
+        second | {"time": "yesterday"},
+        {"query_id": "q0", "doc_id": "d0", "grade": 0, "by": "anna"},
+        first | {"grade": 0, "time": "2026-05-01T12:00:00+02:00"},
+        *[second | {"grade": 0.5}] * 4,
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    page.get_by_label("Load labels").set_input_files(file)
+    same = f"line 4: document '{first['doc_id']}' has another grade for query '{first['query_id']}' before by 'anna'"
+    expect(status).to_have_text(
+        "1 label loaded; left out: 7 invalid (line 2: the time 'yesterday' is not of the form 2026-05-01T10:00:00Z; "
+        f"line 3: query 'q0', document 'd0': judged 1, labelled 0; {same} at the same time; "
+        "line 5: the grade is 0.5, not a whole number; line 6: the grade is 0.5, not a whole number; 2 more)."
+    )
+    assert [(one["doc_id"], one["grade"], one["time"]) for one in save(page, tmp_path / "saved.jsonl")] == [
+        (first["doc_id"], 1, "2026-05-01T10:00:00")
+    ]
+    assert harness.diff(result.folder, result.folder, labels=tmp_path / "saved.jsonl").change.data[0].labels == 1
+    file.write_bytes('{"query_id": "é"}'.encode("latin-1"))
+    page.get_by_label("Load labels").set_input_files(file)
+    expect(status).to_have_text("No label is loaded: the file is compressed, or not UTF-8.")
 
 
 def test_buttons_and_keys_move_grade_and_undo(

@@ -2,6 +2,11 @@
 
 const FILE = "labels.jsonl";
 const KEPT_FIELDS = ["grade", "by", "time", "text_digest", "model", "prompt_digest"];
+const TEXT_FIELDS = ["dataset", "query_id", "doc_id", "by", "time", "text_digest", "model", "prompt_digest"];
+const LARGEST_GRADE = 2 ** 31;
+const LONGEST_VALUE = 40;
+const MOST_PROBLEMS = 5;
+const TIME = /^(\d{4})(-?)(\d\d)\2(\d\d)(?:[T ](\d\d)(?:(:?)(\d\d)(?:\6(\d\d)(?:[.,](\d+))?)?)?(?:Z|([+-])(\d\d)(?::?(\d\d))?)?)?$/;
 
 const keyOf = (query, document) => JSON.stringify([query.dataset, query.id, document.id]);
 
@@ -97,48 +102,102 @@ class Labels {
   }
 
   // Labels of a file: those of documents that are not here, of other texts, and of earlier times are counted and left.
+  // So are lines that --labels would refuse: these are named, each with its number and the reason.
   load(text) {
-    const counts = { loaded: 0, foreign: 0, outdated: 0, earlier: 0, malformed: 0 };
-    const changed = new Map();
-    for (const line of text.split("\n")) {
-      if (line.trim() === "") continue;
-      const label = parsed(line);
-      if (label === null || (label.grade !== null && !Number.isInteger(label.grade))) counts.malformed += 1;
-      else if (label.grade !== null) this.take(label, changed, counts);
-    }
+    const counts = { loaded: 0, foreign: 0, outdated: 0, earlier: 0 };
+    const problems = [], changed = new Map(), grades = new Map();
+    text.split("\n").forEach((line, number) => {
+      if (line.trim() === "") return;
+      try {
+        const label = readLabel(line);
+        if (label.grade !== null) this.take(label, changed, counts, grades);
+      } catch (error) {
+        if (!(error instanceof InvalidLabel)) throw error;
+        problems.push(`line ${number + 1}: ${error.message}`);
+      }
+    });
     if (changed.size > 0) this.change([...changed]);
-    return counts;
+    return { ...counts, problems };
   }
 
-  take(label, changed, counts) {
-    const datasets = label.dataset === undefined || label.dataset === null ? this.datasets : [label.dataset];
-    const item = [...datasets, ""].map((dataset) => this.byKey.get(keyOf({ dataset, id: String(label.query_id) }, { id: String(label.doc_id) }))).find((found) => found !== undefined);
+  take(label, changed, counts, grades) {
+    this.requireConsistent(label, grades);
+    const datasets = label.dataset === undefined ? this.datasets : [label.dataset];
+    const item = [...datasets, ""].map((dataset) => this.byKey.get(keyOf({ dataset, id: label.query_id }, { id: label.doc_id }))).find((found) => found !== undefined);
     if (item === undefined) counts.foreign += 1;
     else if (!this.isOfText(item, label)) counts.outdated += 1;
+    else if ((item.document.grade ?? label.grade) !== label.grade) throw new InvalidLabel(`query '${label.query_id}', document '${label.doc_id}': judged ${item.document.grade}, labelled ${label.grade}`);
     else {
       const present = changed.get(item.key) ?? this.given.get(item.key);
       if (present !== undefined && moment(present.time) > moment(label.time)) counts.earlier += 1;
       else {
-        const fields = KEPT_FIELDS.filter((field) => label[field] !== undefined && label[field] !== null);
+        const fields = KEPT_FIELDS.filter((field) => label[field] !== undefined);
         changed.set(item.key, { by: "", ...Object.fromEntries(fields.map((field) => [field, label[field]])) });
         counts.loaded += 1;
       }
     }
   }
+
+  // Refuse a label that contradicts an earlier line of its file, and one that names none of several datasets.
+  requireConsistent(label, grades) {
+    const key = JSON.stringify([label.dataset, label.query_id, label.doc_id, label.by, moment(label.time), label.text_digest]);
+    const before = grades.get(key);
+    grades.set(key, before ?? label.grade);
+    const who = label.by === undefined ? "" : ` by '${label.by}' at the same time`;
+    if (before !== undefined && before !== label.grade) throw new InvalidLabel(`document '${label.doc_id}' has another grade for query '${label.query_id}' before${who}`);
+    if (label.dataset === undefined && this.datasets.length > 1) throw new InvalidLabel(`it names none of ${this.datasets.length} datasets`);
+  }
+}
+
+class InvalidLabel extends Error {}
+
+// The label of a line, without empty fields; throws what --labels says of a line that it refuses.
+function readLabel(line) {
+  const record = parsed(line);
+  if (record === null || typeof record !== "object" || Array.isArray(record)) throw new InvalidLabel(`${abbreviated(record)} is not an object`);
+  for (const name of ["query_id", "doc_id", "grade"]) {
+    if (!Object.hasOwn(record, name)) throw new InvalidLabel(`the field '${name}' is missing (there are: ${Object.keys(record).join(", ") || "none"})`);
+    if (record[name] === null && name !== "grade") throw new InvalidLabel(`the field '${name}' is null`);
+  }
+  const texts = TEXT_FIELDS.filter((name) => (record[name] ?? null) !== null).map((name) => [name, textOf(name, record[name])]);
+  const label = Object.fromEntries(texts.filter(([name, text]) => text !== "" || !["by", "time", "model"].includes(name)));
+  if (label.time !== undefined && Number.isNaN(moment(label.time))) throw new InvalidLabel(`the time '${label.time}' is not of the form 2026-05-01T10:00:00Z`);
+  const { grade } = record;
+  if (grade !== null && !(Number.isInteger(grade) && grade >= -LARGEST_GRADE && grade < LARGEST_GRADE)) throw new InvalidLabel(`the grade is ${abbreviated(grade)}, not a whole number`);
+  return { ...label, grade };
 }
 
 function parsed(line) {
   try {
-    const label = JSON.parse(line);
-    return label !== null && typeof label === "object" && "query_id" in label && "doc_id" in label && "grade" in label ? label : null;
+    return JSON.parse(line);
   } catch {
-    return null;
+    throw new InvalidLabel("not JSON");
   }
 }
 
+function textOf(name, value) {
+  if (typeof value !== "string" && typeof value !== "number") throw new InvalidLabel(`'${name}' is ${abbreviated(value)}, not a text`);
+  const text = String(value);
+  if (/\p{Surrogate}/u.test(text)) throw new InvalidLabel(`not JSON: '${name}' has half of a character`);
+  return text;
+}
+
+// A value as a message quotes it.
+function abbreviated(value) {
+  const text = JSON.stringify(value);
+  return text.length <= LONGEST_VALUE ? text : `${text.slice(0, LONGEST_VALUE - 3)}…`;
+}
+
+// Milliseconds of a time, in UTC if it names no zone; -Infinity without a time, NaN for a text that is none.
 function moment(time) {
-  const parsedTime = Date.parse(time);
-  return Number.isNaN(parsedTime) ? -Infinity : parsedTime;
+  if (time === undefined || time === null) return -Infinity;
+  const [, year, , month, day, hour = "00", , minute = "00", second = "00", fraction = "0", sign, hours = "00", minutes = "00"] = TIME.exec(time) ?? [];
+  if (year === undefined || year === "0000" || hours > "23" || minutes > "59") return NaN;
+  const text = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  const utc = Date.parse(`${text}Z`);
+  if (Number.isNaN(utc) || !new Date(utc).toISOString().startsWith(text)) return NaN; // as 31 February
+  const offset = (Number(hours) * 60 + Number(minutes)) * (sign === "-" ? -60_000 : 60_000);
+  return utc - offset + Number(`0.${fraction}`) * 1000;
 }
 
 // Buttons of the grades that can be given, as digits give them too.
@@ -288,10 +347,21 @@ class Judging {
   async load() {
     const [file] = this.file.files;
     if (file === undefined) return;
-    const counts = this.labels.load(await file.text());
+    const bytes = await file.arrayBuffer();
     this.file.value = "";
-    const left = { foreign: "of other documents", outdated: "of texts that have changed", earlier: "earlier than yours", malformed: "malformed" };
+    try {
+      this.report(this.labels.load(new TextDecoder("utf-8", { fatal: true }).decode(bytes)));
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      this.say("No label is loaded: the file is compressed, or not UTF-8.");
+    }
+  }
+
+  report({ problems, ...counts }) {
+    const left = { foreign: "of other documents", outdated: "of texts that have changed", earlier: "earlier than yours" };
     const words = Object.entries(left).filter(([name]) => counts[name] > 0).map(([name, why]) => `${counts[name]} ${why}`);
+    const further = problems.length > MOST_PROBLEMS ? [`${problems.length - MOST_PROBLEMS} more`] : [];
+    if (problems.length > 0) words.push(`${problems.length} invalid (${[...problems.slice(0, MOST_PROBLEMS), ...further].join("; ")})`);
     this.show(false);
     this.say(`${counted(counts.loaded, "label")} loaded${words.length > 0 ? `; left out: ${words.join(", ")}` : ""}.`);
   }
