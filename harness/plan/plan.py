@@ -542,7 +542,7 @@ def tuned_metric(text: str) -> Metric:
     if further:
         raise UsageError(f"--tune {text} names {counted(1 + len(further), 'metric')}", fix="name the one that decides")
     if not is_mean(metric):
-        problem = f"--tune {text}: {metric} is not a mean over queries, which a part of them could estimate"
+        problem = f"--tune {text}: it is not a mean over queries, which a part of them could estimate"
         raise UsageError(problem, fix="choose by a mean, such as nDCG@10")
     return metric
 

@@ -14,7 +14,8 @@ from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.texts import text_digest
 from harness.errors import UsageError
-from harness.metrics import Metric, counts_forbidden, parse_metric
+from harness.metrics import counts_forbidden, parse_metric
+from harness.pipeline.check.requirements import display_name
 from harness.pipeline.read_result import read_result
 from harness.plan.config import JudgeRequest
 from harness.plan.option_fields import from_keywords, keywords_of, require
@@ -151,8 +152,10 @@ def pool_rules(request: JudgeRequest, report: Result, explorers: Sequence[Explor
     rules = PoolRules(request.depth, request.budget, request.seed, TieRule(str(resolved.get("ties", "trec_eval"))))
     is_rescorable = report.golden is None or report.golden.match == "exact"
     names = [request.metric] if request.metric is not None else list(explorers[0].metrics if explorers else ())
-    metrics: list[Metric] = [metric for name in names if not counts_forbidden(metric := parse_metric(name))]
-    return rules._replace(metric=metrics[0]) if metrics and is_rescorable else rules
+    for name, metric in ((name, parse_metric(name)) for name in names):
+        if is_rescorable and not counts_forbidden(metric):
+            return rules._replace(metric=metric, alias=display_name(name, metric))
+    return rules
 
 
 def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result, made_by: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from stored_results import (
 import harness
 from harness.cli.app import _build
 from harness.data.dataset import Dataset
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -85,6 +85,14 @@ def test_checks_are_judged_also_of_backends_that_return_no_scores(house: Path, t
     questions = [{"id": "g", "question": "fuse panel", "expected": [["d3", "d2"]]}]
     write_lines(house / "golden.jsonl", questions)
     assert pooled(store_check(house, tmp_path / "groups", k=5)) == {"g": {"d1"}}
+
+
+def test_a_metric_has_the_name_that_the_check_or_the_user_gives_it(house: Path, tmp_path: Path) -> None:
+    check = store_check(house, tmp_path / "check", backends=f"{BACKEND},{BACKEND};b=0", k=5)
+    for options, name in (({}, "Hit@5"), ({"metric": "mrr@5"}, "MRR@5"), ({"metric": "Recall@20"}, "Recall@20")):
+        assert f" {name} " in harness.judge(check, depth=5, **options).settled
+    with pytest.raises(UsageError, match=r"'GMAP>=0.5': GMAP is not a mean over questions"):
+        store_check(house, tmp_path / "gmap", require="GMAP>=0.5", k=5)
 
 
 def test_failed_backends_samples_and_several_datasets(house: Path, tmp_path: Path) -> None:

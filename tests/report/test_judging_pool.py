@@ -179,15 +179,12 @@ def test_no_assignment_of_labels_turns_a_settled_sign(seed: int, name: str) -> N
 
 def test_no_number_is_given_without_a_bound(explorer: Explorer) -> None:
     for metric, depth, reason in (
-        (
-            "AP@5",
-            5,
-            "the range of AP@5 over all labels of a query is not known; choose P, R, nDCG or DCG with a cutoff",
-        ),
+        ("AP@5", 5, "the range of AP@5 over all labels of a query is not known; choose P, R (recall), nDCG or DCG"),
         ("nDCG", 5, "the range of nDCG over all labels"),
         ("P@10", 5, "P@10 looks at more hits than the first 5; raise the depth"),
     ):
-        assert unbounded([explorer], RULES._replace(metric=parse_metric(metric), depth=depth)).startswith(reason)
+        rules = RULES._replace(metric=parse_metric(metric), depth=depth)
+        assert unbounded([explorer], rules).startswith(reason)
     assert "cannot be scored again" in unbounded([explorer], RULES._replace(metric=None))
 
 

@@ -110,9 +110,9 @@ def parse_requirement(text: str, k: int) -> Requirement:
             )
             fix = f"{unknown.fix}; of latency: {', '.join(LATENCIES)}"
             raise UsageError(unknown.problem, fix=fix) from None
-        if not is_mean(quantity):
-            raise UsageError(f"the requirement '{text}': {quantity} is not a mean over questions", fix=example)
         name = display_name(name, quantity)
+        if not is_mean(quantity):
+            raise UsageError(f"the requirement '{text}': {name} is not a mean over questions", fix=example)
     kind = KINDS.get(quantity.name) if isinstance(quantity, Metric) else None
     is_share = name in (PARITY, NO_ANSWER) or (kind is not None and kind.range == "0 to 1")
     if is_share and not 0.0 <= bound <= 1.0:

@@ -26,13 +26,22 @@ _ROUNDING = 1e-12
 
 
 class PoolRules(NamedTuple):
-    """How documents are chosen; ``metric`` None orders by the best rank, because rankings cannot be scored again."""
+    """How documents are chosen; ``metric`` None orders by the best rank, because rankings cannot be scored again.
+
+    ``alias`` is another name that the result, or the user, gives the metric: ``Hit@5`` for ``Success@5``.
+    """
 
     depth: int
     budget: int
     seed: int
     ties: TieRule
     metric: Metric | None = None
+    alias: str = ""
+
+    @property
+    def metric_name(self) -> str:
+        """The name of the metric for people."""
+        return self.alias or str(self.metric)
 
 
 class PooledQuery(NamedTuple):
@@ -213,10 +222,10 @@ def unbounded(explorers: Sequence[Explorer], rules: PoolRules) -> str:
     if any(len(explorer.labels) < 2 for explorer in explorers):
         return "there is nothing to compare a single backend with"
     if metric.name not in BOUNDED or len(metric.cutoffs) != 1 or counts_forbidden(metric):
-        choice = "choose P, R, nDCG or DCG with a cutoff: --metric P@10"
-        return f"the range of {metric} over all labels of a query is not known; {choice}"
+        choice = "choose P, R (recall), nDCG or DCG with a cutoff: --metric P@10"
+        return f"the range of {rules.metric_name} over all labels of a query is not known; {choice}"
     if metric.cutoffs[0] > rules.depth:
-        return f"{metric} looks at more hits than the first {rules.depth:,}; raise the depth"
+        return f"{rules.metric_name} looks at more hits than the first {rules.depth:,}; raise the depth"
     return ""
 
 
@@ -281,9 +290,9 @@ def _labels_needed(
 def _sentences(numbers: Sequence[int | None], rules: PoolRules) -> list[str]:
     finite = [number for number in numbers if number is not None]
     level = (
-        f"the difference in {rules.metric}"
+        f"the difference in {rules.metric_name}"
         if len(numbers) == 1
-        else f"any of {len(numbers)} differences in {rules.metric}"
+        else f"any of {len(numbers)} differences in {rules.metric_name}"
     )
     sentences = []
     if len(finite) < len(numbers):
