@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from harness.data.memory import qrels_from_dict
 from harness.data.problems import Finding, Problems
 from harness.data.texts import text_digest
 from harness.data.types import Corpus, Ids, LabelModel, Qrels
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.wording import counted
 
 CONFLICT = "label-conflict"
@@ -310,18 +311,36 @@ def refuse_foreign(grades: PairGrades, *, queries: Ids, documents: Ids | None) -
     problems.raise_if_any(fix="give labels of this dataset")
 
 
-def with_labels(qrels: Qrels | None, labels: SettledLabels) -> Qrels:
+def labels_of_result(settings: Mapping[str, object]) -> list[Label] | None:
+    """Return the labels with which a stored result was scored, as far as their files can be read; None without any."""
+    paths = settings.get("labels")
+    if not paths:
+        return None
+    earlier = list[Label]()
+    for path in paths if isinstance(paths, list) else [paths]:
+        try:
+            labels = read_labels([Path(str(path))])
+        except HarnessError:  # it has moved, or holds something else now
+            continue
+        earlier += chain.from_iterable(labels.values())
+    return earlier
+
+
+def with_labels(qrels: Qrels | None, labels: SettledLabels, earlier_labels: Sequence[Label] | None = None) -> Qrels:
     """Join ``qrels`` (None for no judgments) and the labels; raises DataError if a label contradicts a judgment.
 
-    A person's label replaces a grade that a model gave among ``qrels``, and a model's later label does.
+    A person's label replaces a grade that a model gave among ``qrels``, and a model's later label does. Messages name
+    the judges of ``earlier_labels``, which may be among ``qrels``; None if these are all judgments of the dataset.
     """
     human = grades_of(qrels.by_people) if qrels is not None else {}
-    problems = Problems("labels")
+    problems, fixes = Problems("labels"), []
     for (query, document), grade in labels.grades.items():
         before = human.get(query, {}).get(document, grade)
         if before != grade:
-            problems.add(None, _contradiction(query, document, f"judged {before}", grade))
-    problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
+            state, fix = _earlier_grade((query, document), before, earlier_labels)
+            problems.add(None, _contradiction(query, document, state, grade))
+            fixes.append(fix)
+    problems.raise_if_any(fix="; ".join(dict.fromkeys(fixes)))
     for (query, document), grade in labels.human.items():
         human.setdefault(query, {})[document] = grade
     grades = {query: dict(of_query) for query, of_query in human.items()}
@@ -382,6 +401,22 @@ def golden_with_labels(golden: GoldenSet, labels: SettledLabels) -> GoldenSet:
     )
     models = tuple(model for model, pairs in labels.models.items() if not (ids - of_people).isdisjoint(pairs))
     return replace(joined, human=by_people, models=models)
+
+
+def _earlier_grade(pair: tuple[str, str], grade: int, earlier: Sequence[Label] | None) -> tuple[str, str]:
+    """Return who gave a grade and when, as far as that is known, and how to change it."""
+    of_judgments = "labels add to judgments; to change a judgment, change the dataset"
+    if earlier is None:
+        return f"judged {grade}", of_judgments
+    judges = [
+        f"by {one.by}{f' on {one.time:%Y-%m-%d}' if one.time > _EARLIEST else ''}"
+        for one in earlier
+        if one.pair == pair and one.grade == grade and one.model is None
+    ]
+    if judges:
+        fix = "make the result again with all labels: if people differ, the middle grade counts"
+        return f"labelled {grade} {' and '.join(dict.fromkeys(judges))}", fix
+    return f"judged or labelled {grade} before", of_judgments
 
 
 def _contradiction(query: str, document: str, state: str, grade: int) -> str:

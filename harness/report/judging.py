@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.data.arrow import strings, take_rows
-from harness.data.labels import labels_by_dataset, read_labels, settle, with_labels
+from harness.data.labels import labels_by_dataset, labels_of_result, read_labels, settle, with_labels
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.texts import text_digest
@@ -137,12 +137,13 @@ def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> Rankings
     if request.labels is not None:
         names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
         datasets = [one.dataset or names[0] for one in explorers]
+        earlier = labels_of_result(report.plan.resolved)
         labels = labels_by_dataset(read_labels(request.labels), datasets, names if len(datasets) == 1 else ())
         for number, (dataset, explorer) in enumerate(zip(datasets, explorers, strict=True)):
             of_dataset = [one for one in labels[dataset] if models or one.model is None]
             settled = settle(of_dataset, explorer.corpus)
             findings += settled.findings
-            explorers[number] = replace(explorer, qrels=with_labels(explorer.qrels, settled))
+            explorers[number] = replace(explorer, qrels=with_labels(explorer.qrels, settled, earlier))
     return RankingsToJudge(report, made_by, explorers, findings)
 
 

@@ -129,6 +129,30 @@ def test_several_files_are_named_in_a_file_of_settings(tmp_path: Path, monkeypat
     assert "no labels can be read at 'no.jsonl'" in str(missing.exception)
 
 
+def test_a_contradicted_label_of_a_stored_result_is_named_as_a_label(tmp_path: Path) -> None:
+    dataset = harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}}, name="fruit")
+    anna = labels(tmp_path / "anna.jsonl", ("b", 2, "anna"), time="2026-05-01T10:00:00Z")
+    ben = labels(tmp_path / "ben.jsonl", ("b", 0, "ben"), ("a", 1, "ben"))
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "P@2", "k": 2}
+    folder = harness.compare("csr", dataset, labels=anna, out=tmp_path / "out", **options).folder
+    assert folder is not None
+    checked = harness.check(GOLDEN, labels=[anna], out=tmp_path / "check", **CHECK).folder
+    assert checked is not None
+    calls = [lambda: harness.diff(folder, folder, labels=ben), lambda: harness.diff(checked, checked, labels=ben),
+             lambda: harness.judge(folder, labels=ben)]  # fmt: skip
+    for call in calls:
+        with pytest.raises(DataError, match="document 'b': labelled 2 by anna on 2026-05-01, labelled 0") as refused:
+            call()
+        assert refused.value.fix == "make the result again with all labels: if people differ, the middle grade counts"
+    anna.unlink()
+    for call in calls:
+        with pytest.raises(DataError, match="document 'b': judged or labelled 2 before, labelled 0"):
+            call()
+    plain = harness.compare("csr", dataset, out=tmp_path / "plain", **options).folder
+    with pytest.raises(DataError, match="document 'a': judged 1, labelled 3"):
+        harness.diff(plain or "", plain or "", labels=labels(tmp_path / "carl.jsonl", ("a", 3, "carl")))
+
+
 MODEL = {"by": "m-1", "model": "m-1", "prompt_digest": "ab"}
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from harness.data.labels import Labels, SettledLabels, labels_by_dataset, read_labels, settle, with_labels
+from harness.data.labels import (
+    Labels,
+    SettledLabels,
+    labels_by_dataset,
+    labels_of_result,
+    read_labels,
+    settle,
+    with_labels,
+)
 from harness.data.types import Corpus, LabelModel, Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.common_depth import at_common_depth, refuse_deeper
@@ -409,7 +417,8 @@ def _apply_labels(
             "--labels with a check that matches chunks (--match): its hits cannot be scored again by documents",
             fix="add the labels to the golden set, and check again",
         )
-    more = with_labels(qrels, labels)
+    source = after if qrels is after.qrels else before
+    more = with_labels(qrels, labels, labels_of_result(source.report.plan.resolved))
     labelled = {query for query, _ in labels.grades}
     foreign = len(labelled - common.queries)
     if labelled and foreign == len(labelled):
