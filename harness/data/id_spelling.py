@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 import string
 import unicodedata
 from collections import Counter
@@ -127,6 +128,18 @@ def spelled_otherwise(missing: Sequence[str], corpus_ids: Ids) -> Respelling | N
     """
     meetings = (_apply_rule(rule, missing, corpus_ids) for rule in _RULES if not rule.shortens)
     return next((meeting for meeting in meetings if meeting is not None), None)
+
+
+def separate_options(option: str, name: str, *ids: Ids) -> list[str]:
+    """Return an option for each id of a list with commas, as a shell takes it; none if a part of it is in no ``ids``.
+
+    Ids may contain commas, so a list of them is one unknown id.
+    """
+    parts = list(dict.fromkeys(part.strip() for part in name.split(",")))
+    rows = [of.rows_of(Ids.of(parts)) for of in ids]
+    if "," not in name or not rows or (np.max(rows, axis=0) < 0).any():
+        return []
+    return [f"{option} {shlex.quote(part)}" for part in parts]
 
 
 def _replaced(ids: pa.Array, *, pattern: str, replacement: str) -> pa.Array:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
+from harness.data.id_spelling import separate_options
 from harness.data.progress import Display, SilentDisplay
 from harness.data.types import Ids, Run
 from harness.errors import DataError, UsageError
@@ -193,11 +194,16 @@ def _require_documents(request: ExplainRequest, dataset: Dataset, returned: Iter
     """Raise UnknownNameError for a document that neither the dataset has nor a backend returned."""
     ids, chosen = dataset.corpus.ids, Ids.of(dict.fromkeys(request.doc))
     absent = [name for name, row in zip(chosen, ids.rows_of(chosen).tolist(), strict=True) if row < 0]
-    if absent and len(ids):
-        of_backends = {name for names in returned for name in names}
-        for name in absent:
-            if name not in of_backends:
-                raise unknown_id("document", name, ids, dataset.name)
+    of_backends = {name for names in returned for name in names} if absent else set()
+    for name in absent:
+        if name in of_backends:
+            continue
+        if options := separate_options("--doc", name, ids, Ids.of(of_backends)):
+            raise UsageError(
+                f"unknown document '{name}' of '{dataset.name}'", fix=f"name each document: {' '.join(options)}"
+            )
+        if len(ids):
+            raise unknown_id("document", name, ids, dataset.name)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

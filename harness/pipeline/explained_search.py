@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
-from harness.data.id_spelling import spelled_otherwise
+from harness.data.id_spelling import separate_options, spelled_otherwise
 from harness.data.progress import Display
 from harness.data.texts import text_digest
 from harness.data.types import Ids, Qrels, Run
@@ -171,6 +171,11 @@ def _require_query(query: str, dataset: Dataset, full: Dataset) -> None:
         raise UsageError(
             f"query '{query}' is not in the sample of {counted(len(dataset.queries), 'query')}",
             fix="explain a query of the sample, or search without a sample: --dataset and --backends without RESULT",
+        )
+    if options := separate_options("--query", query, dataset.queries.ids):
+        raise UsageError(
+            f"unknown query '{query}' of '{dataset.name}'",
+            fix=f"explain one query at a time: {' or '.join(options)}",
         )
     raise unknown_id("query", query, dataset.queries.ids, dataset.name)
 

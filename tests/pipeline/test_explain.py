@@ -224,6 +224,11 @@ def test_ids_of_every_kind_are_explained_and_near_ones_are_named() -> None:
         ("1", "d1", r"unknown document 'd1' of 'odd'\s+did you mean 'd 1'\?"),
         ("1", "caf\u00e9", "the ids are the same but for Unicode normalisation"),
         ("1", "", "unknown document '' of 'odd'"),
+        ("1", "007, e", r"unknown document '007, e' of 'odd'\s+name each document: --doc 007 --doc e$"),
+        ("1", "d 1,e", r"unknown document 'd 1,e' of 'odd'\s+name each document: --doc 'd 1' --doc e$"),
+        ("1", "007,none", "unknown document '007,none' of 'odd'"),
+        ("1,stop", (), r"unknown query '1,stop' of 'odd'\s+explain one query at a time: --query 1 or --query stop$"),
+        ("1,none", (), "unknown query '1,none' of 'odd'"),
     ):
         with pytest.raises(UsageError, match=message):
             harness.explain(query=query, doc=doc, **options)
@@ -253,3 +258,9 @@ def test_documents_that_an_engine_lost_are_named(dataset: Dataset, tmp_path: Pat
     assert "lost 1 documents that are not empty: d2" in explanation.backends[0].note
     assert documents(explanation, 1)["d2"].rank == 3
     assert not explanation.differences
+
+
+def test_an_id_may_contain_a_comma() -> None:
+    dataset = Dataset.of({"a,b": "fuse", "a": "fuse", "b": "panel"}, {"1,2": "fuse", "1": "panel", "2": "fuse"})
+    explanation = harness.explain(query="1,2", doc="a,b", dataset=dataset, backends="csr:analyzer=whitespace")
+    assert (explanation.query_id, explanation.documents) == ("1,2", ("a,b",))

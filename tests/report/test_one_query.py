@@ -113,6 +113,10 @@ def test_a_query_of_two_datasets_is_shown_on_each() -> None:
     ]
     with pytest.raises(UnknownNameError, match="unknown query 'q9' of the result"):
         query_document(explorers, "q9", "made")
+    with pytest.raises(
+        UsageError, match=r"unknown query 'q1,q2' of the result\s+name one query: --query q1 or --query q2"
+    ):
+        query_document(explorers, "q1,q2", "made")
 
 
 def test_every_format_of_documents() -> None:

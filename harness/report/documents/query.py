@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from harness.data.arrow import take_rows
+from harness.data.id_spelling import separate_options
 from harness.data.types import Ids
 from harness.document.cells import ABSENT, FAILED, number, sections_with_content, text
 from harness.document.model import Block, Cell, Column, Document, Facts, Notes, Section, Table, Value
-from harness.errors import UnknownNameError
+from harness.errors import UnknownNameError, UsageError
 from harness.metrics import improvement
 from harness.report.documents.quality import best_value
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, of_one_query
@@ -27,11 +28,13 @@ _LONGEST_QUERY, _LONGEST_TEXT = 600, 300
 def query_document(explorers: Sequence[Explorer], query_id: str, made_by: str) -> Document:
     """Return everything that is shown of a query, on each dataset that has one with this id.
 
-    Raises UnknownNameError if no dataset has it.
+    Raises UnknownNameError if no dataset has it, UsageError if it is a list of queries.
     """
     matching = [explorer for explorer in explorers if query_id in explorer.query_ids.to_list()]
     if not matching:
         names = list(dict.fromkeys(name for explorer in explorers for name in explorer.query_ids))
+        if options := separate_options("--query", query_id, Ids.of(names)):
+            raise UsageError(f"unknown query '{query_id}' of the result", fix=f"name one query: {' or '.join(options)}")
         raise UnknownNameError("query", query_id, names, of="the result")
     views = [
         _View(of_one_query(explorer, query_id), f", {explorer.dataset}" if len(matching) > 1 else "")
