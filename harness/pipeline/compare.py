@@ -195,10 +195,10 @@ def run(
             parts.append(part if len(plan.datasets) == 1 else part.spooled(cache.folder(WORK)))
     if len(failures) == len(parts):
         raise failures[0]
-    if plan.request.labels is not None and len(parts) > 1:
-        from harness.data.labels import labels_by_dataset, read_labels
+    if plan.labels is not None and len(parts) > 1:
+        from harness.data.labels import labels_by_dataset
 
-        labels_by_dataset(read_labels(plan.request.labels), [part.dataset for part in parts])
+        labels_by_dataset(plan.labels, [part.dataset for part in parts])
     return _assembled(plan, parts, [*plan.command(), *command_words(output or Output())])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.data.dataset import Dataset, sample_documents, sample_queries
 from harness.data.filtering import NO_FILTER
@@ -31,6 +31,9 @@ from harness.wording import counted
 from harness.worker.builds import builds_of
 from harness.worker.embeddings import remote_calls
 from harness.worker.executor import create_executor
+
+if TYPE_CHECKING:
+    from harness.data.labels import Labels
 
 __all__ = [
     "Preview",
@@ -90,7 +93,13 @@ def plan_for(
             if len(in_memory) == 1
             else f"the datasets {names} are objects in Python: no command loads them again"
         )
-    return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
+    labels = None
+    if request.labels is not None:
+        from harness.data.labels import read_labels, refuse_unnamed
+
+        labels = read_labels(request.labels)
+        refuse_unnamed(labels, [dataset.name for dataset in datasets])
+    return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes), labels=labels)
 
 
 def _each_once(datasets: Sequence[NamedDataset], in_memory: Collection[str]) -> list[NamedDataset]:
@@ -131,10 +140,6 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory
         "filter": plan.filter or None,
     }
     options = [name for name, value in choices.items() if value is not None]
-    if request.labels is not None:
-        from harness.data.labels import read_labels, refuse_unnamed
-
-        refuse_unnamed(read_labels(request.labels), [dataset.name for dataset in datasets])
     if in_memory and options:
         raise UsageError(
             f"{', '.join(options)} with a Dataset, which is already loaded", fix="give them to Dataset.of, or a path"
@@ -170,8 +175,8 @@ def load_planned(plan: Plan, cache: Cache, display: Display, in_memory: Dataset 
     )
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
-    if request.labels is not None:
-        dataset = _labelled(dataset, request.labels, display, several=plan.is_part)
+    if plan.labels is not None:
+        dataset = _labelled(dataset, plan.labels, display, several=plan.is_part)
     if any(trial.parameters.get(FIELDS) for trial in plan.trials) and (names := plan.searched_fields):
         source = in_memory or plan.only_dataset
         texts = load_field_texts(names, source, files=files, cards=cards, cache=cache, progress=progress)
@@ -207,14 +212,13 @@ def _refuse_filters(plan: Plan, dataset: Dataset, *, in_memory: bool) -> None:
             refuse_unsent_filters(trial.spec.called, ids, conditions)
 
 
-def _labelled(dataset: Dataset, paths: Sequence[Path], display: Display, *, several: bool) -> Dataset:
+def _labelled(dataset: Dataset, labels: Labels, display: Display, *, several: bool) -> Dataset:
     """Return the dataset with judgments that came later; raises DataError if they contradict its own.
 
     Raises UsageError if all are of other datasets, unless ``several`` are compared.
     """
-    from harness.data.labels import labels_by_dataset, read_labels, refuse_foreign, settle, with_labels
+    from harness.data.labels import labels_by_dataset, refuse_foreign, settle, with_labels
 
-    labels = read_labels(paths)
     if not several:
         labels_by_dataset(labels, [dataset.name])
     settled = settle([*labels.get(None, ()), *labels.get(dataset.name, ())], dataset.corpus)

@@ -51,6 +51,7 @@ from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers,
 from harness.wording import counted
 
 if TYPE_CHECKING:
+    from harness.data.labels import Labels
     from harness.registry.field_weights import FieldWeight
 
 _DEFAULT_MEASURES = tuple(parse_metrics(COMPARE_METRICS))
@@ -149,7 +150,8 @@ class Plan:
     ``sweeps`` name the backend of each value of each sweep; ``tuning`` is None without ``--tune``. ``content`` is the
     content of external indexes' documents that expectations of a golden set are matched with. ``has_prompts`` says
     whether a backend sets a prompt or an instruction, which may depend on the dataset
-    (:mod:`harness.plan.dataset_prompts`). ``is_part`` says that it is for one of several datasets.
+    (:mod:`harness.plan.dataset_prompts`). ``is_part`` says that it is for one of several datasets. ``labels`` are the
+    labels of the request's files, None without any.
     """
 
     request: CompareRequest
@@ -172,6 +174,7 @@ class Plan:
     content: HitContent = PLAIN
     has_prompts: bool = False
     is_part: bool = False
+    labels: Labels | None = field(default=None, repr=False)
 
     def content_of(self, trial: Trial) -> HitContent:
         """Return the content that a trial reads from its external index: a field only if its engine reads fields."""

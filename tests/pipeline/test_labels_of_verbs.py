@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 import harness
 from harness.cli.app import _build
+from harness.data.labels import Labels, read_labels
 from harness.data.texts import text_digest
 from harness.errors import DataError, UsageError
 
@@ -127,6 +129,24 @@ def test_several_files_are_named_in_a_file_of_settings(tmp_path: Path, monkeypat
         _build(), ["check", "--config", "sub/harness.toml", "--overwrite", "--labels", "no.jsonl"]
     )
     assert "no labels can be read at 'no.jsonl'" in str(missing.exception)
+
+
+def test_a_comparison_reads_its_labels_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def count_reads(paths: Sequence[Path]) -> Labels:
+        read.extend(paths)
+        return read_labels(paths)
+
+    monkeypatch.setattr("harness.data.labels.read_labels", count_reads)
+    path = labels(tmp_path / "anna.jsonl", ("b", 1, "anna"), dataset="one")
+    names = ("one", "two")
+    sets = [harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}}, name=name) for name in names]
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "R@2", "labels": path}
+    assert harness.compare("csr", sets[0], **options).report.dataset.judgments == 2
+    assert read == [path]
+    judgments = [info.judgments for info in harness.compare("csr", sets, **options).report.datasets]
+    assert (judgments, read) == ([2, 1], [path] * 2)
 
 
 def test_a_contradicted_label_of_a_stored_result_is_named_as_a_label(tmp_path: Path) -> None:
