@@ -160,7 +160,8 @@ class HitExplainer:
     def of_page(cls, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, qrels: Qrels | None) -> HitExplainer:
         """Return the explainer of the first hits of every backend, and of expected documents, in all backends.
 
-        Queries on which the backends' first hits differ most come first if there are more than ``MOST`` documents.
+        Queries on which the backends' first hits differ most come first if there are more than ``MOST`` documents; a
+        query that does not fit is left out.
         """
         rules, k = HitRules.of(dataset), plan.request.k
         runs = {
@@ -172,10 +173,11 @@ class HitExplainer:
         top = top_of(list(runs.values()), query_ids, qrels, relevance)
         pools = pools_of(top, list(runs.values()), query_ids, qrels, relevance)
         visible, owner = pools.visible, pools.owners
-        counts = np.bincount(owner[visible], minlength=len(query_ids))
-        order = np.argsort(-counts, kind="stable")
-        explained = np.zeros(len(query_ids), dtype=np.bool_)
-        explained[order[np.cumsum(counts[order]) * len(runs) <= MOST]] = True
+        counts = np.bincount(owner[visible], minlength=len(query_ids)) * len(runs)
+        explained, room = np.zeros(len(query_ids), dtype=np.bool_), MOST
+        for query in np.argsort(-counts, kind="stable").tolist():
+            explained[query] = counts[query] <= room
+            room -= int(counts[query]) if explained[query] else 0
         chosen = np.flatnonzero(visible & explained[owner])
         ranked = dict(zip(runs, zip(runs.values(), pools.ranks[:, chosen], strict=True), strict=True))
         return cls(outcomes, plan, dataset, ranked, top.ids, owner[chosen], pools.docs[chosen])

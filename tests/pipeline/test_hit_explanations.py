@@ -198,6 +198,14 @@ def test_more_documents_than_a_result_explains_are_those_of_the_queries_that_dif
     monkeypatch.setattr(hit_explanations, "MOST", counts[largest])
     result = harness.compare(BACKENDS, dataset, k=K, cards=cards, out=tmp_path / "result", timing=False)
     assert rows_of(result) == {key: rows for key, rows in complete.items() if key[1] == largest}
+    monkeypatch.setattr(hit_explanations, "MOST", counts[largest] - 1)
+    result = harness.compare(BACKENDS, dataset, k=K, cards=cards, out=tmp_path / "smaller", timing=False)
+    explained = {query for _, query, _ in rows_of(result)}
+    assert largest not in explained
+    assert counts[largest] > sum(counts[query] for query in explained) > 0, "a query that does not fit leaves room"
+    assert all(
+        counts[query] + sum(counts[one] for one in explained) >= counts[largest] for query in counts.keys() - explained
+    )
 
 
 def test_nothing_of_it_is_loaded_without_a_folder() -> None:
