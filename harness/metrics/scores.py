@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -154,6 +155,11 @@ class Scores:
         """Return the column of a measure, which is scored under its relevance level if it has one."""
         levelled = measure.with_parameter("rel", relevance)
         return self.measures.index(levelled if levelled in self.measures else measure)
+
+
+def defined(value: float | None) -> float | None:
+    """Return a value, None for NaN: a metric without a value is null in JSON, and empty in a table."""
+    return None if value is None or math.isnan(value) else value
 
 
 def added_in_order(values: Float64Array) -> float:

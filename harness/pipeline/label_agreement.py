@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from harness.data.memory import qrels_from_dict
 from harness.errors import UsageError
 from harness.metrics import QuerySet
 from harness.metrics.agreement import kendall_tau_of_scores
+from harness.metrics.scores import defined
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.pipeline.regress.rescoring import scorable, score_again
 from harness.results.judge_results import Agreement, GradeDifference, KappaInterval, RankedBackend, RankingAgreement
@@ -85,11 +85,6 @@ def compare_grades(
             if (ranking := _ranking(side, *(_select_grades(of, common, side) for of in (of_first, of_second))))
         ],
     )
-
-
-def defined(value: float) -> float | None:
-    """Return a number, None for NaN."""
-    return None if math.isnan(value) else value
 
 
 def _grades(path: Path) -> dict[Pair, int]:

@@ -14,6 +14,7 @@ from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, PublishedMatch
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
+from harness.metrics.scores import defined
 from harness.report.documents.quality import (
     TIED,
     UnjudgedRow,
@@ -200,7 +201,7 @@ def _values(evaluated: EvaluatedRuns) -> Iterator[Value]:
     judgments = evaluated.judgments
     for name, scores in evaluated.runs.items():
         for summary in scores.means():
-            mean, queries = _finite(summary.value), scores.counts.evaluated
+            mean, queries = defined(summary.value), scores.counts.evaluated
             yield Value(judgments, name, str(summary.measure), mean, n=queries)
             if not math.isnan(summary.low):
                 yield Value(judgments, name, f"ties.{summary.measure}", mean, summary.low, summary.high, queries)
@@ -247,7 +248,7 @@ def _tool_table(audit: Audit) -> Table:
     for name in (HARNESS.name, *(convention.name for convention in CONVENTIONS)):
         values = {metric: audit.values[metric][name] for metric in audit.measures}
         cells = [
-            Cell(_number(value), _DIFFERS if (metric, name) in moved else "", value=_finite(value))
+            Cell(_number(value), _DIFFERS if (metric, name) in moved else "", value=defined(value))
             for metric, value in values.items()
         ]
         rows.append([text(name), *cells])
@@ -258,15 +259,11 @@ def _tool_table(audit: Audit) -> Table:
     return Table("Scores", [Column("tool", numeric=False), *map(Column, map(str, audit.measures))], rows, legend)
 
 
-def _finite(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
-
-
 def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
     """Yield each metric's value under each convention, its difference, and the conventions of a published number."""
     for measure in audit.measures:
         for convention, value in audit.values[measure].items():
-            yield Value(judgments, name, f"{measure} as {convention}", _finite(value))
+            yield Value(judgments, name, f"{measure} as {convention}", defined(value))
     for difference in audit.differences:
         metric = f"difference.{difference.measure} as {difference.convention}"
         yield Value(judgments, name, metric, difference.other_value - difference.harness_value)
@@ -275,7 +272,7 @@ def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
 
 
 def _number(value: float | None) -> str:
-    return ABSENT if value is None or math.isnan(value) else f"{value:.4f}"
+    return ABSENT if defined(value) is None else f"{value:.4f}"
 
 
 def _groups(audit: Audit) -> Iterator[list[Difference]]:

@@ -16,6 +16,7 @@ from harness.metrics.audit import Audit, Difference, Match
 from harness.metrics.conventions import CONVENTIONS
 from harness.metrics.kind import Release
 from harness.metrics.registry import kind_of
+from harness.metrics.scores import defined
 from harness.metrics.trec_names import in_trec_order, trec_name
 from harness.pipeline.evaluated_runs import EvaluatedRuns
 from harness.report.documents.evaluate import scores_document
@@ -75,7 +76,11 @@ def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
     return {
-        str(summary.measure): {"value": _plain(summary.value), "low": _plain(summary.low), "high": _plain(summary.high)}
+        str(summary.measure): {
+            "value": defined(summary.value),
+            "low": defined(summary.low),
+            "high": defined(summary.high),
+        }
         for summary in summaries
     }
 
@@ -134,7 +139,7 @@ def audit_json(name: str, audit: Audit) -> str:
         "run": name,
         "conventions": {item.name: {"library": item.library, "version": item.version} for item in CONVENTIONS},
         "measures": {
-            str(measure): {convention: _plain(value) for convention, value in audit.values[measure].items()}
+            str(measure): {convention: defined(value) for convention, value in audit.values[measure].items()}
             for measure in audit.measures
         },
         "differences": [_difference(difference) for difference in audit.differences],
@@ -153,10 +158,10 @@ def _difference(difference: Difference) -> dict[str, Any]:
     return {
         "measure": str(difference.measure),
         "convention": difference.convention,
-        "harness": _plain(difference.harness_value),
-        "value": _plain(difference.other_value),
+        "harness": defined(difference.harness_value),
+        "value": defined(difference.other_value),
         "causes": [[change._asdict() for change in cause] for cause in difference.causes],
-        "alone": [change._asdict() | {"value": _plain(value)} for change, value in difference.alone],
+        "alone": [change._asdict() | {"value": defined(value)} for change, value in difference.alone],
         "without_effect": [change._asdict() for change in difference.without_effect],
         "examples": [example._asdict() for example in difference.examples],
     }
@@ -165,9 +170,5 @@ def _difference(difference: Difference) -> dict[str, Any]:
 def _match_entry(match: Match) -> dict[str, Any]:
     change = None if match.change is None else match.change._asdict()
     return {
-        "measure": str(match.measure), "convention": match.convention, "change": change, "value": _plain(match.value)
+        "measure": str(match.measure), "convention": match.convention, "change": change, "value": defined(match.value)
     }  # fmt: skip
-
-
-def _plain(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
