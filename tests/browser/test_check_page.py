@@ -74,7 +74,7 @@ def test_verdict_filters_and_what_is_expected(show: Show, checked: CheckResult) 
     ]  # fmt: skip
     for name, listed in {"missed": ["missed"], "late": ["late"], "first": ["first"], "nothing": ["none"]}.items():
         page.locator(f"[data-filter={name}]").click()
-        assert opened.texts == listed, name
+        opened.expect_queries(listed, name)
         page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=late]").click()
     page.locator(".row").first.click()
@@ -132,7 +132,7 @@ def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> No
     page = opened.page
     for name, listed in {"missed": ["missed", "nothing"], "failed": ["broken"], "first": ["found"]}.items():
         page.locator(f"[data-filter={name}]").click()
-        assert opened.texts == listed, name
+        opened.expect_queries(listed, name)
         page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=failed]").click()
     assert "! no answer" in page.locator(".row").first.inner_text()

@@ -28,7 +28,7 @@ def html() -> str:
 
 def test_it_opens_from_disk_without_a_complaint_or_a_request(show: Show, html: str) -> None:
     opened = show(html)
-    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+    opened.expect_queries(["q4", "q2", "q1", "q3", "q5"])
     opened.page.locator(".row").first.click()
     expect(opened.page.locator(".detail h3")).to_have_text("no pumps at all")
     assert opened.complaints == []
@@ -48,7 +48,7 @@ def test_filters(show: Show, html: str) -> None:
     }.items():
         chip = opened.page.locator(f"[data-filter={name}]")
         chip.click()
-        assert opened.texts == expected, name
+        opened.expect_queries(expected, name)
         assert chip.get_attribute("aria-pressed") == "true", name
         assert chip.locator("b").inner_text() == str(len(expected)), name
         assert f"filter={name}" in opened.page.url
@@ -66,11 +66,11 @@ def test_search_and_order(show: Show, html: str) -> None:
         "id": ["q1", "q2", "q3", "q4", "q5"],
     }.items():
         page.locator("#select-sort").select_option(order)
-        assert opened.texts == expected, order
+        opened.expect_queries(expected, order)
     page.get_by_label("Search queries").fill("PUMP  blue")
-    assert opened.texts == ["q3"]
+    opened.expect_queries(["q3"])
     page.get_by_label("Search queries").fill("q5")
-    assert opened.texts == ["q5"]
+    opened.expect_queries(["q5"])
     expect(page.locator(".controls .status")).to_have_text("1 of 5 queries")
 
 
@@ -79,7 +79,7 @@ def test_the_other_way_round(show: Show, html: str) -> None:
     opened.page.locator("#select-b").select_option(label="old")
     opened.page.locator("#select-a").select_option(label="new")
     opened.page.locator("[data-filter=improved]").click()
-    assert opened.texts == ["q4", "q1"]
+    opened.expect_queries(["q4", "q1"])
 
 
 def test_it_opens_on_the_pair_that_differs_most(show: Show) -> None:
@@ -114,16 +114,16 @@ def test_filters_combine_and_can_be_reset(show: Show, html: str) -> None:
     page = opened.page
     page.locator("[data-filter=regressed]").click()
     page.locator("[data-filter=improved]").click()
-    assert opened.texts == ["q4", "q2", "q1"]
+    opened.expect_queries(["q4", "q2", "q1"])
     page.locator("[data-filter=different]").click()
-    assert opened.texts == ["q1"]
+    opened.expect_queries(["q1"])
     counts = {name: page.locator(f"[data-filter={name}] b").inner_text() for name in ("improved", "documents", "tied")}
     assert counts == {"improved": "0", "documents": "1", "tied": "0"}
     page.locator("[data-filter=unevaluated]").click()
-    assert opened.texts == []
+    opened.expect_queries([])
     expect(page.locator("#query-list")).to_be_hidden()
     page.get_by_role("button", name="Show all queries").click()
-    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+    opened.expect_queries(["q4", "q2", "q1", "q3", "q5"])
     expect(page.get_by_role("button", name="Show all queries")).to_be_hidden()
 
 
@@ -223,7 +223,7 @@ def test_equal_rankings_are_one(show: Show) -> None:
 
 def test_links_and_history(show: Show, html: str) -> None:
     opened = show(html, "#q=q2&filter=improved&b=new&metric=nDCG%4010")
-    assert opened.texts == ["q2"]
+    opened.expect_queries(["q2"])
     page = opened.page
     page.get_by_label("Close this query").click()
     expect(page.locator(".detail")).to_be_hidden()
@@ -232,7 +232,7 @@ def test_links_and_history(show: Show, html: str) -> None:
     expect(page.locator(".detail .query-id")).to_have_text("Query q2 · 1 of 1")
     page.evaluate("location.hash = '#q=nothing'")
     expect(page.locator(".detail")).to_be_hidden()
-    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+    opened.expect_queries(["q4", "q2", "q1", "q3", "q5"])
     expect(page.locator(".controls .status")).to_have_text("No query is called nothing · 5 of 5 queries")
     page.locator("[data-filter=tied]").click()
     expect(page.locator(".controls .status")).to_have_text("1 of 5 queries")
@@ -305,7 +305,7 @@ def test_several_datasets_are_one_list(show: Show) -> None:
     page = opened.page
     assert len(opened.texts) == 10
     page.locator("#select-dataset").select_option(label="other")
-    assert opened.texts == [f"q{number} · other" for number in (4, 2, 1, 3, 5)]
+    opened.expect_queries([f"q{number} · other" for number in (4, 2, 1, 3, 5)])
     page.locator(".row").nth(2).click()
     expect(page.locator(".detail .query-id")).to_have_text("Query q1 · other · 3 of 5")
     expect(page.locator(".document .text")).to_have_text("of the other dataset")

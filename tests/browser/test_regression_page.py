@@ -53,7 +53,7 @@ def test_filters_and_both_rankings(show: Show) -> None:
     page = opened.page
     for name, listed in {"regressed": ["q2"], "improved": ["q3"], "tied": ["q1"], "documents": ["q2"]}.items():
         page.locator(f"[data-filter={name}]").click()
-        assert opened.texts == listed, name
+        opened.expect_queries(listed, name)
         page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=regressed]").click()
     page.locator(".row").first.click()
@@ -177,7 +177,7 @@ def test_numbers_and_counts_lead_to_the_queries_of_their_dataset(show: Show) -> 
     assert len(opened.texts) == 6
     page.get_by_text("More on quality").click()
     page.locator("svg a", has_text="1 worse").first.click()
-    assert opened.texts == ["q2 · hurt"]
+    opened.expect_queries(["q2 · hurt"])
     page.locator(".row").first.click()
     page.locator(".ranking .hit", has_text="w").first.click()
     expect(page.locator(".document .text")).to_have_text("w of hurt")
@@ -215,6 +215,6 @@ def test_the_counts_of_a_figure_lead_to_their_queries(show: Show) -> None:
     opened = show(regression(side({"csr": BEFORE}), side({"csr": AFTER}, source="after")).html())
     opened.page.get_by_text("More on quality").click()
     opened.page.locator("svg a", has_text="1 worse").first.click()
-    assert opened.texts == ["q2"]
+    opened.expect_queries(["q2"])
     opened.page.locator("#quality tbody a").first.click()
     expect(opened.page.locator("#select-b")).to_have_value("1")

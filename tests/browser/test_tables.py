@@ -116,10 +116,10 @@ def test_numbers_and_bars_lead_to_their_queries(show: Show, html: str) -> None:
     expect(page.locator("#search")).to_be_in_viewport()
     page.get_by_text("More on quality").click()
     page.locator("svg a", has_text="1 better").first.click()
-    assert opened.texts == ["q2"]
+    opened.expect_queries(["q2"])
     page.locator("svg a", has_text="old").first.click()
     expect(page.locator("#select-b")).to_have_value("0")
-    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+    opened.expect_queries(["q4", "q2", "q1", "q3", "q5"])
 
 
 def test_figures_side_by_side_share_their_axes(show: Show, html: str) -> None:
