@@ -246,7 +246,7 @@ def test_a_result_that_comes_and_goes_meanwhile_is_never_taken_for_a_file(tmp_pa
     with ThreadPoolExecutor(1) as pool:
         moves = pool.submit(come_and_go)
         try:
-            for _ in range(1000):
+            for _ in range(200):
                 check_target(tmp_path / "r", overwrite=True)
         finally:
             ended.set()
