@@ -224,8 +224,7 @@ def pytest_collection() -> Iterator[object]:
 
 
 def pytest_collection_finish() -> None:
-    """What is there now stays: the garbage collector need not walk through all modules again and again."""
-    gc.collect()
+    """What is there now stays: the garbage collector need not walk through all modules, not even once."""
     gc.freeze()
     gc.set_threshold(10_000)
 
