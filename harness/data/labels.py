@@ -27,6 +27,7 @@ CONFLICT = "label-conflict"
 OUTDATED = "label-of-changed-text"
 UNCHECKED = "label-of-unknown-text"
 BY_MODEL = "label-by-model"
+WITHOUT_EFFECT = "label-without-effect"
 CHECKS = (CONFLICT, OUTDATED, UNCHECKED, BY_MODEL)
 _GRADE = 2**31
 _FIX = "name a file of labels: labels.jsonl of harness judge, or a filled-in to-label.jsonl"
@@ -80,9 +81,11 @@ class SettledLabels(NamedTuple):
 def read_labels(paths: Sequence[Path]) -> Labels:
     """Read the lines of all files that have a grade, by dataset; lines with null are not labelled yet.
 
-    Raises UsageError if there is no such file, DataError for a file without any grade, malformed lines, and a document
-    to which one person gave different grades without a later time for one of them.
+    Raises UsageError if there is no such file, or no path, DataError for a file without any grade, malformed lines, and
+    a document to which one person gave different grades without a later time for one of them.
     """
+    if not paths:
+        raise UsageError("--labels names no file", fix=_FIX)
     labels: dict[str | None, list[Label]] = {}
     first: dict[object, int] = {}
     for path in paths:
@@ -298,8 +301,8 @@ def only_labels(labels: Labels) -> Sequence[Label]:
     return [label for of_dataset in labels.values() for label in of_dataset]
 
 
-def refuse_foreign(grades: PairGrades, *, queries: Ids, documents: Ids | None) -> None:
-    """Raise DataError if a label is of a query or a document that does not exist; None for unknown documents."""
+def refuse_foreign(grades: PairGrades, *, queries: Ids | None = None, documents: Ids | None) -> None:
+    """Raise DataError if a label is of a query or a document that does not exist; None if these are unknown."""
     problems = Problems("labels")
     for kind, valid_ids, labelled in (
         ("query", queries, dict.fromkeys(query for query, _ in grades)),
@@ -311,8 +314,27 @@ def refuse_foreign(grades: PairGrades, *, queries: Ids, documents: Ids | None) -
     problems.raise_if_any(fix="give labels of this dataset")
 
 
-def labels_of_result(settings: Mapping[str, object]) -> list[Label] | None:
-    """Return the labels with which a stored result was scored, as far as their files can be read; None without any."""
+def without_effect(grades: PairGrades, queries: Iterable[str], state: str) -> str:
+    """Return a warning of labelled queries that are not among the ``queries`` of a result, "" without any.
+
+    Raises UsageError if all are not. ``state`` says what the ``queries`` are, such as ``compared``.
+    """
+    labelled = {query for query, _ in grades}
+    foreign = labelled.difference(queries)
+    if labelled and len(foreign) == len(labelled):
+        raise UsageError(
+            f"none of the {counted(len(foreign), 'labelled query')} is {state}, such as '{min(labelled)}'",
+            fix="give labels of these datasets",
+        )
+    states = counted(len(foreign), "of the labelled queries is", "of the labelled queries are")
+    return f"{states} not {state}: labels without effect" if foreign else ""
+
+
+def labels_of_result(settings: Mapping[str, object], names: Iterable[str]) -> list[Label] | None:
+    """Return the labels with which a stored result was scored, as far as their files can be read; None without any.
+
+    Only those of the dataset with these ``names``, and of lines that name no dataset.
+    """
     paths = settings.get("labels")
     if not paths:
         return None
@@ -322,7 +344,7 @@ def labels_of_result(settings: Mapping[str, object]) -> list[Label] | None:
             labels = read_labels([Path(str(path))])
         except HarnessError:  # it has moved, or holds something else now
             continue
-        earlier += chain.from_iterable(labels.values())
+        earlier += chain.from_iterable(labels.get(name, ()) for name in dict.fromkeys((None, *names)))
     return earlier
 
 

@@ -365,12 +365,12 @@ def with_later_judgments(
     """Return judgments with the grades of files of labels, and warnings about these; None for no file.
 
     Labels of other texts are left out if the documents, ``corpus``, are known. Raises DataError and UsageError for a
-    file that cannot be read, that contradicts the judgments, or none of whose queries is judged or in one of the
-    ``runs``.
+    file that cannot be read, that contradicts the judgments, none of whose queries is judged or in one of the ``runs``,
+    or that names a document which the known documents lack.
     """
     if labels is None:
         return qrels, ()
-    from harness.data.labels import only_labels, read_labels, settle, with_labels
+    from harness.data.labels import only_labels, read_labels, refuse_foreign, settle, with_labels
 
     later = only_labels(read_labels(labels))
     labelled = {label.query_id for label in later}
@@ -378,6 +378,8 @@ def with_later_judgments(
         problem = f"none of {counted(len(labelled), 'query')} is judged or in a run, such as '{min(labelled)}'"
         raise DataError(", ".join(map(str, labels)), [problem], fix="give labels of this dataset")
     settled = settle(later, corpus)
+    if corpus is not None and len(corpus):
+        refuse_foreign(settled.grades, documents=corpus.ids)
     return with_labels(qrels, settled), settled.findings
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.data.arrow import strings, take_rows
-from harness.data.labels import labels_by_dataset, labels_of_result, read_labels, settle, with_labels
+from harness.data.labels import (
+    WITHOUT_EFFECT,
+    labels_by_dataset,
+    labels_of_result,
+    read_labels,
+    refuse_foreign,
+    settle,
+    with_labels,
+    without_effect,
+)
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.texts import text_digest
@@ -125,7 +134,8 @@ def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> Rankings
     """Return the rankings of a result with people's judgments and the labels of ``request``.
 
     Documents to which only a model gave a grade in the result are not judged; without ``models``, its labels do not
-    count either. Raises UsageError for a result that cannot be judged, and labels of other datasets.
+    count either. Raises UsageError for a result that cannot be judged, and labels of other datasets, DataError for
+    labels of documents that the dataset lacks.
     """
     result = read_result(request.result, request.cards)
     made_by, explorers = explorers_of(result, keep_text=True)
@@ -137,12 +147,17 @@ def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> Rankings
     if request.labels is not None:
         names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
         datasets = [one.dataset or names[0] for one in explorers]
-        earlier = labels_of_result(report.plan.resolved)
-        labels = labels_by_dataset(read_labels(request.labels), datasets, names if len(datasets) == 1 else ())
+        aliases = names if len(datasets) == 1 else ()
+        labels = labels_by_dataset(read_labels(request.labels), datasets, aliases)
         for number, (dataset, explorer) in enumerate(zip(datasets, explorers, strict=True)):
             of_dataset = [one for one in labels[dataset] if models or one.model is None]
             settled = settle(of_dataset, explorer.corpus)
             findings += settled.findings
+            if foreign := without_effect(settled.grades, explorer.query_ids, "in the result"):
+                findings.append(Finding(WITHOUT_EFFECT, "warning", foreign, "give labels of the queries in the result"))
+            if explorer.corpus is not None and not explorer.returned:
+                refuse_foreign(settled.grades, documents=explorer.corpus.ids)
+            earlier = labels_of_result(report.plan.resolved, (dataset, *aliases))
             explorers[number] = replace(explorer, qrels=with_labels(explorer.qrels, settled, earlier))
     return RankingsToJudge(report, made_by, explorers, findings)
 

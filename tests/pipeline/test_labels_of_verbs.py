@@ -100,6 +100,10 @@ def test_labels_that_fit_no_question_document_or_rule_are_refused(tmp_path: Path
     path = labels(tmp_path / "labels.jsonl", ("x", 1, "anna"), text={"x": ""})
     with pytest.raises(DataError, match="there is no document 'x'"):
         harness.check(GOLDEN, labels=path, **CHECK)
+    dataset = harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}})
+    with pytest.raises(DataError, match="there is no document 'x'"):
+        harness.evaluate({"q": {"a": 1.0}}, dataset, "R@2", labels=path)
+    assert harness.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "R@2", labels=path).means()[0].value == 0.5
     with pytest.raises(DataError, match="there is no query 'q'"):
         harness.check([{**GOLDEN[0], "id": "p"}], labels=path, **CHECK)
     with pytest.raises(UsageError, match="--labels with --match text"):
@@ -171,6 +175,70 @@ def test_a_contradicted_label_of_a_stored_result_is_named_as_a_label(tmp_path: P
     plain = harness.compare("csr", dataset, out=tmp_path / "plain", **options).folder
     with pytest.raises(DataError, match="document 'a': judged 1, labelled 3"):
         harness.diff(plain or "", plain or "", labels=labels(tmp_path / "carl.jsonl", ("a", 3, "carl")))
+
+
+def test_a_judgment_is_not_taken_for_a_label_of_another_dataset(tmp_path: Path) -> None:
+    sets = [harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}}, name=name) for name in ("one", "two")]
+    anna = labels(tmp_path / "anna.jsonl", ("a", 1, "anna"), dataset="one")
+    ben = labels(tmp_path / "ben.jsonl", ("a", 0, "ben"), dataset="two")
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "P@2", "k": 2}
+    folder = harness.compare("csr", sets, labels=anna, out=tmp_path / "out", **options).folder
+    assert folder is not None
+    for call in (lambda: harness.diff(folder, folder, labels=ben), lambda: harness.judge(folder, labels=ben)):
+        with pytest.raises(DataError, match="document 'a': judged or labelled 1 before, labelled 0"):
+            call()
+
+
+def test_labels_of_unknown_documents_and_queries_do_not_change_a_stored_result(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    (data / "corpus.jsonl").write_text("".join(json.dumps({"_id": n, "text": t}) + "\n" for n, t in TEXTS.items()))
+    (data / "queries.jsonl").write_text('{"_id": "q", "text": "apple"}\n')
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "R@2", "k": 2}
+    folder = harness.compare("csr", str(data), out=tmp_path / "out", **options).folder
+    assert folder is not None
+    path = tmp_path / "labels.jsonl"
+    calls = [lambda: harness.diff(folder, folder, labels=path), lambda: harness.judge(folder, labels=path),
+             lambda: harness.regress(folder, labels=path, isolation="none")]  # fmt: skip
+    label = {"query_id": "q", "doc_id": "c", "grade": 1}
+    for line, error, message in (
+        (label | {"doc_id": "x"}, DataError, "there is no document 'x'"),
+        (label | {"query_id": "y"}, UsageError, r"none of the 1 labelled query is \w+.*, such as 'y'"),
+    ):
+        path.write_text(json.dumps(line))
+        for call in calls:
+            with pytest.raises(error, match=message):
+                call()
+    path.write_text("\n".join(json.dumps(label | {"query_id": query}) for query in "qyz"))
+    assert "2 of the labelled queries are not compared: labels without effect" in calls[0]().change.warnings
+    (finding,) = harness.judge(folder, labels=path).findings
+    assert finding.message == "2 of the labelled queries are not in the result: labels without effect"
+
+
+def test_documents_of_an_external_index_may_be_labelled_though_no_backend_returned_them(tmp_path: Path) -> None:
+    def search(question: str, k: int) -> list[dict[str, Any]]:
+        return [{"id": "a", "text": TEXTS["a"]}]
+
+    options: dict[str, Any] = {"k": 1, "timing": False, "out": tmp_path / "out"}
+    folder = harness.check(GOLDEN, against={"mine": search}, **options).folder
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"query_id": "q", "doc_id": "b", "grade": 1}')
+    assert harness.diff(folder or "", folder or "", labels=path).change.data[0].labels == 1
+    with pytest.raises(UsageError, match="all 1 document among the first 10 hits are judged"):
+        harness.judge(folder or "", labels=path)
+
+
+def test_a_list_without_files_of_labels_is_refused() -> None:
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "P@2", "labels": []}
+    dataset = harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}})
+    for call in (
+        lambda: harness.compare("csr", dataset, **options),
+        lambda: harness.check(GOLDEN, labels=[], **CHECK),
+        lambda: harness.evaluate({"q": {"a": 1.0}}, dataset, "P@2", labels=[]),
+    ):
+        with pytest.raises(UsageError, match="--labels names no file"):
+            call()
 
 
 MODEL = {"by": "m-1", "model": "m-1", "prompt_digest": "ab"}

@@ -176,8 +176,9 @@ def test_labels_of_another_collection_are_refused(small: dict[str, Path], tmp_pa
         compare(small, "good", "foreign", timing=False, labels=path)
     compare(small, "good", "plain for labels", timing=False)
     place = small["base"] / "plain for labels"
+    path.write_text("".join(json.dumps(line) + "\n" for line in [lines[0] | {"doc_id": "d1"}, lines[1]]))
     report = harness.diff(place, place, labels=path, max_drop=0.0).change
-    assert "1 of the labelled queries are not compared: labels without effect" in report.warnings
+    assert "1 of the labelled queries is not compared: labels without effect" in report.warnings
     path.write_text(json.dumps(lines[1]) + "\n")
     with pytest.raises(UsageError, match="none of the 1 labelled query is compared, such as 'x'"):
         harness.diff(place, place, labels=path, max_drop=0.0)

@@ -13,8 +13,10 @@ from harness.data.labels import (
     labels_by_dataset,
     labels_of_result,
     read_labels,
+    refuse_foreign,
     settle,
     with_labels,
+    without_effect,
 )
 from harness.data.types import Corpus, LabelModel, Qrels
 from harness.errors import ResultError, UsageError
@@ -160,6 +162,7 @@ def compare_sides(
     Raises:
         ResultError: if they have no dataset, or on a dataset no query or no backend, in common, or are of two verbs.
         UsageError: for later judgments that do not name their dataset if there are several.
+        DataError: for labels of documents that a dataset lacks.
     """
     sides = before, after
     before, after = (sides_of_gate(side, how) for side in sides)
@@ -174,6 +177,10 @@ def compare_sides(
     by_dataset = labels_by_dataset(how.labels, names) if how.labels is not None else {}
     models = how.models or not how.rules.gated
     labels = {name: settle(of_dataset, corpora.get(name), models=models) for name, of_dataset in by_dataset.items()}
+    for (_, later), name in zip(pairs, names, strict=True):
+        corpus = corpora.get(name)
+        if name in labels and corpus is not None and 0 < later.report.dataset.documents <= len(corpus):
+            refuse_foreign(labels[name].grades, documents=corpus.ids)
     matched = [
         _match(earlier, later, how, labels.get(name)) for (earlier, later), name in zip(pairs, names, strict=True)
     ]
@@ -417,17 +424,11 @@ def _apply_labels(
             "--labels with a check that matches chunks (--match): its hits cannot be scored again by documents",
             fix="add the labels to the golden set, and check again",
         )
-    source = after if qrels is after.qrels else before
-    more = with_labels(qrels, labels, labels_of_result(source.report.plan.resolved))
-    labelled = {query for query, _ in labels.grades}
-    foreign = len(labelled - common.queries)
-    if labelled and foreign == len(labelled):
-        raise UsageError(
-            f"none of the {counted(foreign, 'labelled query')} is compared, such as '{min(labelled)}'",
-            fix="give labels of these datasets",
-        )
-    without_effect = f"{foreign:,} of the labelled queries are not compared: labels without effect"
-    sides, warnings = [], [without_effect] if foreign else []
+    report = (after if qrels is after.qrels else before).report
+    names = [report.dataset.name, *([report.golden.name] if report.golden is not None else [])]
+    more = with_labels(qrels, labels, labels_of_result(report.plan.resolved, names))
+    foreign = without_effect(labels.grades, common.queries, "compared")
+    sides, warnings = [], [foreign] if foreign else []
     for side in (before, after):
         scored, lost = relabelled(side, more)
         sides.append(scored)

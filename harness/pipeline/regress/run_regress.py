@@ -120,7 +120,7 @@ def diff(before: str | Path, after: str | Path, **options: object) -> Regression
 def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) -> Regression:
     """Compare as :func:`diff` does, but store nothing: ``output`` is where the caller will store it.
 
-    ``documents`` of the later result are read if its page is going to be drawn.
+    ``documents`` of the later result are read if its page is going to be drawn, or for labels.
     """
     require(request)
     if output.out is not None:
@@ -128,8 +128,8 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
         check_no_grades(output.out / LABEL_FILE)
     before, after = read_snapshots(request.before), read_snapshots(request.after)
     how = compare_rules(request, int(str(after[0].report.plan.resolved["seed"])))
-    with_digests = any(label.text_digest is not None for labels in (how.labels or {}).values() for label in labels)
-    later = documents_of_side(after, cards=request.cards) if (documents and output.keep_text) or with_digests else {}
+    is_read = how.labels is not None or (documents and output.keep_text)
+    later = documents_of_side(after, cards=request.cards) if is_read else {}
     compared = compare_sides(before, after, how, {name: content.corpus for name, content in later.items()})
     change = compared.change if output.keep_text else without_texts(compared.change)
     report = Result(
