@@ -117,7 +117,7 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
     earlier = _earlier_labels(target, grader)
     sides = read_snapshots(request.result)
     _refuse_chunks(sides)
-    report, _, explorers, _ = rankings_to_judge(request, models=False)
+    report, _, explorers, findings = rankings_to_judge(request, models=False)
     explorers = [replace(one, dataset=one.dataset or sides[0].report.dataset.name) for one in explorers]
     pool = [choice for explorer in explorers for choice in _pool(explorer, request.depth)]
     if not pool:
@@ -171,6 +171,9 @@ def grade_result(request: JudgeRequest, display: Display | None = None) -> Model
         agreement=compare_grades(
             _HUMAN, human, grader.model, {pair: grades[pair] for pair in human}, sides
         ) if human else None,
+        warnings=[
+            f"{one.message} ({'; '.join(one.examples)})" if one.examples else one.message for one in findings
+        ],
     )  # fmt: skip
 
 
@@ -254,6 +257,8 @@ def _earlier_labels(path: Path, grader: Grader) -> dict[_LabelKey, bytes]:
     """
     if not path.exists():
         return {}
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a folder, not a file of labels", fix="name a file with --write-labels")
     problems, earlier, other = Problems(str(path)), dict[_LabelKey, bytes](), ""
     try:
         numbered = list(label_lines(path, problems))

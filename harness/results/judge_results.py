@@ -90,7 +90,7 @@ class ModelLabels(JudgeResult):
     endpoint: str
     prompt_digest: str = Field(description="first digits of the SHA-256 of everything sent besides the texts")
     time: str = Field(description="when, in UTC")
-    file: str | None = Field(description="the file with the labels; null if nothing was graded")
+    file: str | None = Field(description="the file with the labels; null without a new label")
     pool: Count = Field(description="documents in the first hits of any backend, by query")
     chosen: Count = Field(description="those within the budget")
     graded: Count
@@ -105,6 +105,7 @@ class ModelLabels(JudgeResult):
     tokens: Count = Field(description="tokens of the calls made now, as the endpoint counts them")
     missing_human: Count = Field(description="human judgments that the pool lacks for a reliable agreement")
     agreement: Agreement | None = Field(description="with human judgments; null without any")
+    warnings: list[str] = Field(description="about labels that people gave (``--labels``)")
 
     @property
     def failure(self) -> str | None:

@@ -260,6 +260,8 @@ def test_a_model_that_grades_nothing_fails_and_says_why(tmp_path):
         none, some = (CliRunner().invoke(_build(), [*words, number]) for number in "01")
     assert (none.exit_code, some.exit_code) == (3, 0)
     assert f"no document was graded: {MissingReason.NO_CALL} (10)" in " ".join(none.output.split())
+    assert "no new label, so no file is written" in none.output
+    assert "run this again." in " ".join(none.output.split()), "no grade is in the cache"
     assert not list(folder.glob("labels-stub*")), "a person judged the graded document"
 
 
@@ -283,6 +285,21 @@ def test_labels_of_earlier_runs_stay_in_the_file(tmp_path):
     assert "which also keeps 2 labels of earlier runs with this model and prompt" in shown
 
 
+def test_warnings_about_labels_by_people_are_shown(tmp_path):
+    folder, path = result(tmp_path), tmp_path / "anna.jsonl"
+    old = {"query_id": "q1", "doc_id": "a5", "grade": 3, "by": "anna", "text_digest": "of the text before"}
+    path.write_text("\n".join(json.dumps(old | {"query_id": query}) for query in ("q1", "q1", "q2")))
+    warning = "3 labels are of texts that have changed since, and left out (query 'q1', document 'a5'; "
+    with chat_server(content_of=known) as server:
+        labels = harness.grade_documents(openai(server), folder, labels=path)
+        current = old | {"text_digest": text_digest("apple a5")}
+        path.write_text("\n".join(json.dumps(current | {"query_id": query}) for query in ("q1", "none")))
+        second = harness.grade_documents(openai(server), folder, labels=path, write_labels=tmp_path / "second.jsonl")
+    assert labels.warnings[0].startswith(warning)
+    assert warning in " ".join(labels.render().split())
+    assert second.warnings == ["1 of the labelled queries is not in the result: labels without effect"]
+
+
 def test_a_file_with_other_labels_is_refused_before_any_call(tmp_path):
     folder, target = result(tmp_path), tmp_path / "labels.jsonl"
     label = {"query_id": "q1", "doc_id": "a5", "grade": 3}
@@ -301,6 +318,8 @@ def test_a_file_with_other_labels_is_refused_before_any_call(tmp_path):
             with pytest.raises(UsageError, match=re.escape(message)):
                 harness.grade_documents(openai(server), folder, write_labels=target)
             assert target.read_bytes() == before
+        with pytest.raises(UsageError, match=r"is a folder, not a file of labels\s+name a file with --write-labels"):
+            harness.grade_documents(openai(server), folder, write_labels=tmp_path)
     assert server.asked == []
 
 

@@ -34,7 +34,9 @@ def judges_document(result: JudgeResult) -> Document:
 
 def _labels_document(labels: ModelLabels) -> Document:
     unjudged = sum(labels.unjudged.values())
-    written = f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no new label, so no file"
+    written = (
+        f"{counted(labels.written, 'label')} in {labels.file}" if labels.file else "no new label, so no file is written"
+    )
     if labels.file and labels.earlier:
         written += f", which also keeps {counted(labels.earlier, 'label')} of earlier runs with this model and prompt"
     sure = not unjudged and _pairs(labels) >= ENOUGH_HUMAN
@@ -50,7 +52,10 @@ def _labels_document(labels: ModelLabels) -> Document:
     return Document(
         title=f"Labels by {labels.model}",
         subtitle=f"{counted(labels.pool, 'document')} in the pool · prompt {labels.prompt_digest} · {labels.time}",
-        verdicts=[Verdict(tone, labels.failure or graded, written, answers=True)],
+        verdicts=[
+            Verdict(tone, labels.failure or graded, written, answers=True),
+            *(Verdict("unsure", warning) for warning in labels.warnings),
+        ],
         sections=sections,
         kind="judge",
         name=labels.model,
@@ -73,9 +78,8 @@ def _notes(labels: ModelLabels) -> list[str]:
         graded = f"The model graded {f'only {pairs}' if pairs else 'no'} {'document' if pairs < 2 else 'documents'}"
         lines.append(f"{graded} with a human judgment, too few to say how far it can be trusted.")
         if labels.missing_human:
-            lines.append(
-                f"Please judge {labels.missing_human} by hand, and run this again: the grades are in the cache."
-            )
+            reason = ": the grades are in the cache" if labels.graded else ""
+            lines.append(f"Please judge {labels.missing_human} by hand, and run this again{reason}.")
         elif pairs + sum(labels.unjudged.values()) < ENOUGH_HUMAN:
             lines.append(f"Compare {ENOUGH_HUMAN} with --budget {2 * ENOUGH_HUMAN}.")
     return lines
