@@ -77,6 +77,8 @@ def test_expected_documents_are_explained_at_any_depth_in_every_format(house: Pa
     assert harness.CheckResult.load(tmp_path / "check").name == "golden"
     again = harness.explain(harness.CheckResult.load(tmp_path / "check"), query="q1", k=1)
     assert again.to_dict() == by_check.to_dict()
+    of_two_hits = harness.explain(tmp_path / "compare", query="q1")
+    assert "at most 10 of each backend and expected ones" in " ".join(of_two_hits.render().split())
 
 
 def test_the_command_explains_a_check_and_a_golden_set(house: Path, tmp_path: Path) -> None:

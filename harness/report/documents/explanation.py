@@ -38,7 +38,7 @@ def explanation_document(explanation: Explanation) -> Document:
     return Document(
         f"harness explain: {explanation.dataset}",
         f"query {explanation.query_id}: {explanation.query} · {documents}"
-        + ("" if explanation.chosen else f", the best {explanation.k} of each backend and expected ones")
+        + ("" if explanation.chosen else f", at most {explanation.k} of each backend and expected ones")
         + "".join(f" · {note}" for note in explanation.notes),
         sections=sections,
         kind="explain",
