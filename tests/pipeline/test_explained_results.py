@@ -344,7 +344,7 @@ def test_the_options_may_stand_in_a_file(house: Path, tmp_path: Path, monkeypatc
     )
     done = CliRunner().invoke(_build(), ["explain", "--query", "q1"])
     assert done.exit_code == 0, done.output
-    assert "the best 1 of each backend" in done.stdout
+    assert "at most 1 of each backend" in done.stdout
     other = f"--backends={BACKEND}"
     done = CliRunner().invoke(_build(), ["explain", "--query", "q1", "--dataset", str(house), other])
     assert done.exit_code == 0, done.output
