@@ -242,8 +242,8 @@ def _findings(
             examples = (f"query '{one.query_id}', document '{one.doc_id}'" for one in labels[:_EXAMPLES])
             findings.append(Finding(check, "warning", message, fix, tuple(examples)))
     if left_out:
-        message = f"{counted(len(left_out), 'label')} by a model left out: a gate is judged by people's labels"
-        fix = "count them in the gate with --count-model-labels"
+        message = f"{counted(len(left_out), 'label')} by a model left out: gates and golden sets count people's labels"
+        fix = "count them in a gate with --count-model-labels"
         findings.append(Finding(BY_MODEL, "warning", message, fix, tuple(map(str, _models(left_out)))))
     return findings
 

@@ -50,7 +50,7 @@ class Judge(Reranker):
         """Check the parameters; raises UsageError for an endpoint that is not a plain URL, and without a model."""
         self._parameters = parameters
         if not parameters["model"]:
-            raise UsageError("it has no model", fix="name one that the endpoint knows with model=")
+            raise UsageError("the judge has no model", fix="name a model of the endpoint with model=")
         if not is_plain_url(str(parameters["endpoint"])):
             raise UsageError(
                 f"it needs endpoint={PLAIN_FORM}; reports would store any key or password in it",

@@ -183,6 +183,16 @@ def test_a_label_must_name_one_of_several_datasets(tab: Page) -> None:
     assert problems == ["line 2: it names none of 2 datasets"]
 
 
+def test_a_defect_on_loading_is_not_blamed_on_the_file(tab: Page) -> None:
+    tab.goto("about:blank")
+    defect = """async () => {
+        const labels = { load() { throw new TypeError("a defect"); } };
+        const page = { file: { files: [new File(["{}"], "labels.jsonl")] }, labels, say(text) { this.said = text; } };
+        return await Judging.prototype.load.call(page).then(() => page.said, (error) => error.message);
+    }"""
+    assert tab.evaluate(f"() => {{ {script()}\nreturn ({defect})(); }}") == "a defect"
+
+
 def test_invalid_labels_are_named_on_loading_and_never_saved(show: Show, result: Comparison, tmp_path: Path) -> None:
     assert result.folder is not None
     html = (result.folder / "report.html").read_text(encoding="utf-8")

@@ -424,6 +424,6 @@ def test_labels_by_people_count_and_warnings_name_the_others(project: pytest.Pyt
     result.stdout.fnmatch_lines(
         [
             "*1 document with different grades from different people (query 'q', document 'b': anna 1, ben 0; counts *",
-            "*1 label by a model left out: a gate is judged by people's labels (m-1, prompt unknown)*",
+            "*1 label by a model left out: gates and golden sets count people's labels (m-1, prompt unknown)*",
         ]
     )

@@ -276,7 +276,7 @@ def test_every_verb_names_conflicts_and_leaves_out_a_models_label_of_a_changed_t
     )
     outdated = "1 label is of a text that has changed since, and left out (query 'q', document 'c')"
     assert stated[:4] == [[conflict, outdated]] * 4
-    left_out = "1 label by a model left out: a gate is judged by people's labels (m-1, prompt ab)"
+    left_out = "1 label by a model left out: gates and golden sets count people's labels (m-1, prompt ab)"
     assert stated[4] == [conflict, left_out], "a gate never looks at the model's label"
     assert [info.model_labels for info in (compared.report.dataset, checked.report.datasets[0])] == [None, None]
     assert scored.human is None

@@ -429,7 +429,7 @@ def test_bad_input_is_refused(tmp_path):
     for model, message in (
         ("gpt", "the model is 'gpt'"),
         ("openai:", "the model is 'openai:'"),
-        ("openai:endpoint=http://127.0.0.1:1/v1", "it has no model"),
+        ("openai:endpoint=http://127.0.0.1:1/v1", "the judge has no model"),
         ("openai:model=x;endpoint=http://user:secret@host/v1", "the endpoint is not of the form"),
         ("openai:model=x;colour=3", "colour"),
         ("openai:model=x,csr", "2 models"),
@@ -537,7 +537,7 @@ def test_no_gate_counts_labels_by_a_model_unless_told_to(tmp_path):
     model = label_file(tmp_path / "model.jsonl", b=1, c=1)
     golden = [{"id": "q", "question": "apple", "expected_relevant_doc_ids": ["a"]}]
     options: dict[str, Any] = {"corpus": CORPUS, "backends": "csr", "k": 3, "timing": False, "isolation": "none"}
-    left_out = ("2 labels by a model left out: a gate is judged by people's labels", [NAME])
+    left_out = ("2 labels by a model left out: gates and golden sets count people's labels", [NAME])
     for more, recall, warning in (
         ({}, 2 / 3, []),
         ({"require": "Recall@3>=0.9"}, 1.0, [left_out]),
@@ -575,4 +575,4 @@ def test_a_gate_of_two_results_counts_peoples_labels(tmp_path):
     told = harness.diff(folder, folder, labels=model, max_drop=0.1, count_model_labels=True).change
     assert [one.data[0].labels for one in (plain, gated, told)] == [1, 0, 1]
     assert [model.model for model in plain.data[0].label_models] == ["stub-1"]
-    assert f"1 label by a model left out: a gate is judged by people's labels ({NAME})" in gated.warnings
+    assert f"1 label by a model left out: gates and golden sets count people's labels ({NAME})" in gated.warnings

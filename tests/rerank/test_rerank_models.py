@@ -195,7 +195,7 @@ def test_what_changes_scores_is_in_the_identity_and_nothing_else(models):
         ("cross-encoder", {"model": ""}, "it has no default model"),
         ("classifier", {"model": "random"}, "model=random is not a model that runs here"),
         ("qwen3", {"model": "/nowhere/at/all"}, "there is no such folder"),
-        ("judge", {"model": ""}, "it has no model"),
+        ("judge", {"model": ""}, "the judge has no model"),
         ("judge", {"endpoint": "http://user:secret@host/v1"}, "needs endpoint="),
     ],
 )

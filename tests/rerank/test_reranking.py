@@ -264,7 +264,7 @@ def facts(out: Path) -> Mapping[str, object]:
         ("csr|judge:model=m;endpoint=http://me:secret@host/v1", "is not of the form"),
         ("csr|dense:model=nobody/", "is not understood"),
         ("csr|keywords:candidates=0", "0 is below 1"),
-        ("csr|judge:endpoint=http://127.0.0.1:1/v1", "it has no model"),
+        ("csr|judge:endpoint=http://127.0.0.1:1/v1", "the judge has no model"),
         ("csr|rerank:model=m", "reranker 'rerank': it needs url="),
         ("csr|rerank:url=https://api.jina.ai", "reranker 'rerank': api=jina needs a model"),
         ("csr|rerank:url=http://h;api=openai", "'openai'"),

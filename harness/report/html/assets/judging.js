@@ -175,6 +175,15 @@ function parsed(line) {
   }
 }
 
+// Bytes as text, null if they are not UTF-8.
+function decoded(bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
 function textOf(name, value) {
   if (typeof value !== "string" && typeof value !== "number") throw new InvalidLabel(`'${name}' is ${abbreviated(value)}, not a text`);
   const text = String(value);
@@ -349,12 +358,9 @@ class Judging {
     if (file === undefined) return;
     const bytes = await file.arrayBuffer();
     this.file.value = "";
-    try {
-      this.report(this.labels.load(new TextDecoder("utf-8", { fatal: true }).decode(bytes)));
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-      this.say("No label is loaded: the file is compressed, or not UTF-8.");
-    }
+    const text = decoded(bytes);
+    if (text === null) this.say("No label is loaded: the file is compressed, or not UTF-8.");
+    else this.report(this.labels.load(text));
   }
 
   report({ problems, ...counts }) {
