@@ -264,3 +264,11 @@ def test_an_id_may_contain_a_comma() -> None:
     dataset = Dataset.of({"a,b": "fuse", "a": "fuse", "b": "panel"}, {"1,2": "fuse", "1": "panel", "2": "fuse"})
     explanation = harness.explain(query="1,2", doc="a,b", dataset=dataset, backends="csr:analyzer=whitespace")
     assert (explanation.query_id, explanation.documents) == ("1,2", ("a,b",))
+
+
+def test_a_tie_is_named_as_the_reason_of_an_order() -> None:
+    dataset = Dataset.of({"a": "fuse", "b": "fuse"}, {"1": "fuse"})
+    explanation = harness.explain(query="1", dataset=dataset, backends="csr:analyzer=whitespace")
+    (pair,) = explanation.backends[0].differences
+    assert (pair.difference, pair.amounts) == (0, ())
+    assert "equal scores" in explanation.render("markdown", verbose=True)

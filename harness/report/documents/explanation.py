@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import numpy as np
@@ -12,7 +12,9 @@ from harness.document.model import Block, Cell, Column, Document, Facts, Section
 from harness.engines.interface import ScoreTree
 from harness.results.explanation import (
     Amount,
+    BackendDifference,
     BackendExplanation,
+    DocumentDifference,
     DocumentScore,
     EngineExplanation,
     Explanation,
@@ -268,7 +270,7 @@ def _digits(value: float | None) -> str:
 
 def _document_differences(backend: BackendExplanation, *, detail: bool) -> Table:
     rows = [
-        [text(pair.above), text(pair.below), text(_score(pair.difference)), text(_amounts(pair.amounts))]
+        [text(pair.above), text(pair.below), text(_score(pair.difference)), text(_reasons(pair))]
         for pair in backend.differences
     ]
     columns = [
@@ -284,7 +286,7 @@ def _between(explanation: Explanation) -> Iterator[Block]:
     """Yield a table for each pair of backends."""
     for first, second in dict.fromkeys((pair.first, pair.second) for pair in explanation.differences):
         pairs = [one for one in explanation.differences if (one.first, one.second) == (first, second)]
-        rows = [[text(pair.document), text(_signed(pair.difference)), text(_amounts(pair.amounts))] for pair in pairs]
+        rows = [[text(pair.document), text(_signed(pair.difference)), text(_reasons(pair))] for pair in pairs]
         columns = [
             Column("document", numeric=False, unfolded=True),
             Column("difference", help=f"score in {second} minus score in {first}"),
@@ -303,8 +305,10 @@ def _change(amount: Amount) -> str:
     return f"{amount.before} → {amount.after}" if amount.before or amount.after else ""
 
 
-def _amounts(amounts: Sequence[Amount]) -> str:
-    return ", ".join(f"{amount.name} {_signed(amount.amount)}" for amount in amounts)
+def _reasons(pair: DocumentDifference | BackendDifference) -> str:
+    if not pair.amounts and pair.difference == 0:
+        return "equal scores"
+    return ", ".join(f"{amount.name} {_signed(amount.amount)}" for amount in pair.amounts)
 
 
 def _signed(amount: float) -> str:
