@@ -16,6 +16,7 @@ import orjson
 from harness.data.arrow import strings, take_rows
 from harness.data.columns import abbreviated
 from harness.data.golden_set import Expectation, GoldenSet
+from harness.data.id_spelling import spelled_otherwise
 from harness.data.memory import qrels_from_dict
 from harness.data.problems import Finding, Problems
 from harness.data.texts import text_digest
@@ -303,15 +304,20 @@ def only_labels(labels: Labels) -> Sequence[Label]:
 
 def refuse_foreign(grades: PairGrades, *, queries: Ids | None = None, documents: Ids | None) -> None:
     """Raise DataError if a label is of a query or a document that does not exist; None if these are unknown."""
-    problems = Problems("labels")
+    problems, fixes = Problems("labels"), ["give labels of this dataset"]
     for kind, valid_ids, labelled in (
         ("query", queries, dict.fromkeys(query for query, _ in grades)),
         ("document", documents, dict.fromkeys(document for _, document in grades)),
     ):
+        if valid_ids is None:
+            continue
         ids = Ids.of(labelled)
-        for row in np.flatnonzero(valid_ids.rows_of(ids) < 0).tolist() if valid_ids is not None else ():
-            problems.add(None, f"there is no {kind} '{ids[row]}'")
-    problems.raise_if_any(fix="give labels of this dataset")
+        missing = ids.take(np.flatnonzero(valid_ids.rows_of(ids) < 0))
+        for name in missing:
+            problems.add(None, f"there is no {kind} '{name}'")
+        if missing and (spelling := spelled_otherwise(missing, valid_ids)) is not None:
+            fixes = [f"'{spelling.as_text}' and '{spelling.corpus_id}' are the same {spelling.rule}", *fixes]
+    problems.raise_if_any(fix="; ".join(fixes))
 
 
 def without_effect(grades: PairGrades, queries: Iterable[str], state: str) -> str:

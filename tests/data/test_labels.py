@@ -200,3 +200,12 @@ def test_a_model_is_named_only_while_one_of_its_labels_counts() -> None:
     assert [model.model for model in later.models] == ["m-5"]
     expected = golden_with_labels(golden(), settle([of_model("a", "m-1"), of_model("b", "m-2")]))
     assert [model.model for model in expected.models] == ["m-2"], "the golden set expects a"
+
+
+def test_an_unknown_id_that_only_looks_like_a_known_one_is_explained() -> None:
+    for pair, rule in ((("q", "cafe\u0301"), "but for Unicode normalisation"), (("Q", "d"), "but for upper and lower")):
+        with pytest.raises(DataError) as refused:
+            refuse_foreign({pair: 1}, queries=Ids.of(["q"]), documents=Ids.of(["d", "caf\u00e9"]))
+        assert rule in str(refused.value.fix)
+    with pytest.raises(DataError, match=r"there is no document 'x'\n  give labels of this dataset$"):
+        refuse_foreign({("q", "x"): 1}, documents=Ids.of(["d"]))
