@@ -26,8 +26,9 @@ from harness.errors import UsageError
 from harness.metrics import counts_forbidden, parse_metric
 from harness.pipeline.check.requirements import display_name
 from harness.pipeline.read_result import read_result
+from harness.pipeline.regress.regression import Regression
 from harness.plan.config import JudgeRequest
-from harness.plan.option_fields import from_keywords, keywords_of, require
+from harness.plan.option_fields import from_keywords, is_set, keywords_of, require
 from harness.report.html.render import render_judging
 from harness.report.presenting import explorers_of
 from harness.report.rankings.explorer import Explorer, judging_facts
@@ -38,7 +39,6 @@ from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.pipeline.check.checked import CheckResult
-    from harness.pipeline.regress.regression import Regression
     from harness.results.comparison import Comparison
 
 _TEXT_LENGTH = 20_000
@@ -91,6 +91,12 @@ def judge(result: str | Path | Comparison | CheckResult | Regression, **options:
     if folder is None:
         raise UsageError("the result is not stored", fix="store it first: result.save(FOLDER)")
     (request,) = from_keywords("harness.judge", {"result": folder, **options}, JudgeRequest)
+    for names, fix in (
+        (("model", "prompt", "max_calls", "write_labels"), "grade with harness.grade_documents(model, result)"),
+        (("agreement",), "compare labels with harness.agreement(first, second)"),
+    ):
+        if keywords := [f"{name}=" for name in names if is_set(request, name)]:
+            raise UsageError(f"{', '.join(keywords)} {'is' if len(keywords) == 1 else 'are'} not for a page", fix=fix)
     page = judging_page(request)
     if request.page is not None:
         page.save(request.page)
@@ -148,6 +154,8 @@ def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> Rankings
         names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
         datasets = [one.dataset or names[0] for one in explorers]
         aliases = names if len(datasets) == 1 else ()
+        compared = result.compared if isinstance(result, Regression) else None
+        scored = report if compared is None else compared.datasets[0].after.report
         labels = labels_by_dataset(read_labels(request.labels), datasets, aliases)
         for number, (dataset, explorer) in enumerate(zip(datasets, explorers, strict=True)):
             of_dataset = [one for one in labels[dataset] if models or one.model is None]
@@ -157,7 +165,7 @@ def rankings_to_judge(request: JudgeRequest, *, models: bool = True) -> Rankings
                 findings.append(Finding(WITHOUT_EFFECT, "warning", foreign, "give labels of the queries in the result"))
             if explorer.corpus is not None and not explorer.returned:
                 refuse_foreign(settled.grades, documents=explorer.corpus.ids)
-            earlier = labels_of_result(report.plan.resolved, (dataset, *aliases))
+            earlier = labels_of_result(scored.plan.resolved, (dataset, *aliases))
             explorers[number] = replace(explorer, qrels=with_labels(explorer.qrels, settled, earlier))
     return RankingsToJudge(report, made_by, explorers, findings)
 

@@ -80,6 +80,8 @@ def grade_documents(
     (request,) = from_keywords("harness.grade_documents", fields, JudgeRequest)
     if request.agreement:
         raise UsageError("agreement= is not for a model", fix="compare labels with harness.agreement(first, second)")
+    if request.page is not None:
+        raise UsageError("page= is not for a model", fix="make the page with harness.judge(result)")
     return grade_result(request, display)
 
 

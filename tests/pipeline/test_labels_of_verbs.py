@@ -162,8 +162,10 @@ def test_a_contradicted_label_of_a_stored_result_is_named_as_a_label(tmp_path: P
     assert folder is not None
     checked = harness.check(GOLDEN, labels=[anna], out=tmp_path / "check", **CHECK).folder
     assert checked is not None
+    difference = harness.diff(folder, folder, out=tmp_path / "diff").folder
+    assert difference is not None
     calls = [lambda: harness.diff(folder, folder, labels=ben), lambda: harness.diff(checked, checked, labels=ben),
-             lambda: harness.judge(folder, labels=ben)]  # fmt: skip
+             lambda: harness.judge(folder, labels=ben), lambda: harness.judge(difference, labels=ben)]  # fmt: skip
     for call in calls:
         with pytest.raises(DataError, match="document 'b': labelled 2 by anna on 2026-05-01, labelled 0") as refused:
             call()

@@ -95,6 +95,15 @@ def test_a_metric_has_the_name_that_the_check_or_the_user_gives_it(house: Path, 
         store_check(house, tmp_path / "gmap", require="GMAP>=0.5", k=5)
 
 
+def test_options_of_another_call_are_refused(house: Path, tmp_path: Path) -> None:
+    folder = store_comparison(house, tmp_path / "result")
+    assert refusal(folder, model="openai:model=x", max_calls=1).startswith("model=, max_calls= are not for a page")
+    assert "grade with harness.grade_documents(model, result)" in refusal(folder, prompt="mine.txt")
+    assert "agreement= is not for a page" in refusal(folder, agreement=["a.jsonl", "b.jsonl"])
+    with pytest.raises(UsageError, match="page= is not for a model"):
+        harness.grade_documents("openai:model=x", folder, page="page.html")
+
+
 def test_failed_backends_samples_and_several_datasets(house: Path, tmp_path: Path) -> None:
     one = store_comparison(house, tmp_path / "one", backends={"mine": broken, "words": BACKEND}, k=5)
     assert pooled(one) == {"q1": {"d3"}, "q2": {"d2", "d4"}}
