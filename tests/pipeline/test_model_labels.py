@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import scipy.stats
@@ -576,3 +577,11 @@ def test_a_gate_of_two_results_counts_peoples_labels(tmp_path):
     assert [one.data[0].labels for one in (plain, gated, told)] == [1, 0, 1]
     assert [model.model for model in plain.data[0].label_models] == ["stub-1"]
     assert f"1 label by a model left out: gates and golden sets count people's labels ({NAME})" in gated.warnings
+
+
+def test_stubs_share_no_url_although_ports_are_used_again():
+    paths = set()
+    for _ in range(2):
+        with chat_server() as server:
+            paths.add(urlsplit(server.url).path)
+    assert len(paths) == 2

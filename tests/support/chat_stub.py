@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,8 +46,11 @@ def grade(prompt: str) -> int:
 
 @contextlib.contextmanager
 def chat_server(*faults: Fault, content_of: Callable[[str], str] | None = None) -> Iterator[ChatServer]:
-    """A server that lives as long as the block; ``content_of`` makes its answer to the last message of a call."""
-    state = ChatServer(faults=list(faults))
+    """A server that lives as long as the block; ``content_of`` makes its answer to the last message of a call.
+
+    Its path is its own: ports are used again, and the cache keeps answers by URL.
+    """
+    state, path = ChatServer(faults=list(faults)), f"/{secrets.token_hex(4)}/v1"
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -63,7 +67,7 @@ def chat_server(*faults: Fault, content_of: Callable[[str], str] | None = None) 
                 content = json.dumps({"grade": grade(prompt)}) if content_of is None else content_of(prompt)
             message = {"role": "assistant", "content": content}
             body = json.dumps({"choices": [{"index": 0, "message": message}], "usage": {"total_tokens": 9}}).encode()
-            if self.path != "/v1/chat/completions":
+            if self.path != f"{path}/chat/completions":
                 fault = Fault(404, body=b"no such path")
             self._send(fault, body if fault.body is None else fault.body)
 
@@ -82,7 +86,7 @@ def chat_server(*faults: Fault, content_of: Callable[[str], str] | None = None) 
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    state.url = f"http://127.0.0.1:{server.server_address[1]}{path}"
     try:
         yield state
     finally:
