@@ -167,7 +167,7 @@ def test_the_step_passes_files_of_labels_and_no_gate_counts_a_models(action: dic
         (folder / "output").unlink(missing_ok=True)
         code, outputs, said = run_step(action, folder, HARNESS_ARGUMENTS="\n".join([*arguments, *more]), **inputs)
         report = json.loads(Path(outputs["report"], "report.json").read_text())
-        assert (report["datasets"][0]["model_labels"] is None) == ("left out: a gate" in said), said
+        assert (report["datasets"][0]["model_labels"] is None) == ("left out: gates" in said), said
         header = "1 of 3 judgments by a model, not by a person (m-1, prompt unknown)"
         assert (header in Path(outputs["comment"]).read_text()) == (report["datasets"][0]["model_labels"] is not None)
         return code, outputs["verdict"], report["trials"][0]["metrics"]["Recall@3"]["mean"]
