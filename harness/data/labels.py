@@ -150,8 +150,10 @@ def _label(record: object, source: str) -> tuple[str | None, Label | None]:
     if grade is None:
         return dataset, None
     is_number = type(grade) is int or (isinstance(grade, float) and grade.is_integer())
-    if not is_number or not -_GRADE <= grade < _GRADE:
+    if not is_number:
         raise ValueError(f"the grade is {abbreviated(grade)}, not a whole number")
+    if not -_GRADE <= grade < _GRADE:
+        raise ValueError(f"the grade is {abbreviated(grade)}, beyond 32 bits")
     label = Label(query or "", document or "", int(grade), by or source, moment, digest, model or None, prompt)
     return dataset, label
 

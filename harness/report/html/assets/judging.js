@@ -163,7 +163,8 @@ function readLabel(line) {
   const label = Object.fromEntries(texts.filter(([name, text]) => text !== "" || !["by", "time", "model"].includes(name)));
   if (label.time !== undefined && Number.isNaN(moment(label.time))) throw new InvalidLabel(`the time '${label.time}' is not of the form 2026-05-01T10:00:00Z`);
   const { grade } = record;
-  if (grade !== null && !(Number.isInteger(grade) && grade >= -LARGEST_GRADE && grade < LARGEST_GRADE)) throw new InvalidLabel(`the grade is ${abbreviated(grade)}, not a whole number`);
+  if (grade !== null && !Number.isInteger(grade)) throw new InvalidLabel(`the grade is ${abbreviated(grade)}, not a whole number`);
+  if (grade < -LARGEST_GRADE || grade >= LARGEST_GRADE) throw new InvalidLabel(`the grade is ${abbreviated(grade)}, beyond 32 bits`);
   return { ...label, grade };
 }
 
