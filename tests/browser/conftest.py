@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 from browser_page import BrowserPage
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WITHOUT_GRAPHICS = ["--disable-gpu", "--disable-software-rasterizer"]
 """No process that plays a graphics card by computing: what is drawn is the same."""
+_PATIENCE_MS = 30_000
+"""For what the page does in a moment: machines are shared."""
+expect.set_options(timeout=_PATIENCE_MS)
 
 
 _running = ExitStack()
@@ -87,7 +90,7 @@ def show(browser: Browser, tab: Page, tmp_path: Path) -> Iterator[Callable[..., 
             if not context:
                 page.emulate_media(media="null", color_scheme="null")
                 page.set_viewport_size({"width": 1280, "height": 720})
-            page.set_default_timeout(8000)
+            page.set_default_timeout(_PATIENCE_MS)
             page.goto("about:blank")  # or another fragment of the same address would load nothing
             found = BrowserPage(page)
             for event, note in {
