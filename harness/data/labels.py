@@ -325,7 +325,7 @@ def refuse_foreign(grades: PairGrades, *, queries: Ids | None = None, documents:
 def without_effect(grades: PairGrades, queries: Iterable[str], state: str) -> str:
     """Return a warning of labelled queries that are not among the ``queries`` of a result, "" without any.
 
-    Raises UsageError if no labelled query is. ``state`` says what the ``queries`` are, such as ``compared``.
+    Raises UsageError if no labelled query is. ``state`` describes the ``queries`` in messages: ``compared``.
     """
     labelled = {query for query, _ in grades}
     foreign = labelled.difference(queries)

@@ -114,7 +114,7 @@ class Explanation {
     }
   }
 
-  // What is known of the document in each backend, apart from the contributions.
+  // Facts about the document in each backend, apart from the contributions.
   facts() {
     const lines = this.found.map((one) => [one.ranking, this.factsOf(one)]).filter(([, facts]) => facts.length > 0);
     if (lines.length === 0) return null;
