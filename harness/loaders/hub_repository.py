@@ -29,6 +29,7 @@ from harness.registry.optional import require
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.digests import steady_digest
 from harness.store.hub_cache import first_line, hub_client
+from harness.store.record_files import decoder
 from harness.user_path import user_path
 from harness.wording import common_start
 
@@ -375,7 +376,7 @@ def _lacking_shards(names: Iterable[str]) -> list[str]:
 
 
 def _stored_listing(folder: Path) -> Listing:
-    return msgspec.json.decode((folder / _STORED).read_bytes(), type=Listing)
+    return decoder(Listing).decode((folder / _STORED).read_bytes())
 
 
 def _listing_of(names: Iterable[str], folder: Path) -> Listing:

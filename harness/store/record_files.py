@@ -7,11 +7,12 @@ infinite numbers belong into arrays: JSON has none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TypeVar, get_origin
+from threading import Lock
+from typing import Any, TypeVar, get_origin
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from harness.data.types import Ids
 from harness.store.columns import load_ids, read_array, readable, save_column, save_ids
 
 Record = TypeVar("Record")
+_MAKING_DECODERS = Lock()
 
 
 def save(folder: Path, record: object) -> None:
@@ -55,7 +57,17 @@ def load(folder: Path, record: type[Record]) -> Record:
     """
     path = folder / f"{record.__name__}.json"
     with readable(path):
-        return msgspec.json.decode(path.read_bytes(), type=record, dec_hook=partial(_from_plain, folder))
+        return decoder(record, partial(_from_plain, folder)).decode(path.read_bytes())
+
+
+def decoder(kind: type[Record], dec_hook: Callable[[type, Any], object] | None = None) -> msgspec.json.Decoder[Record]:
+    """Return what makes ``kind`` of JSON; ``dec_hook`` makes what msgspec cannot.
+
+    At the first use of a class, msgspec stores its fields in the class before it has seen all of them. Another thread
+    that decodes the class at that moment crashes the process, so one thread at a time makes decoders.
+    """
+    with _MAKING_DECODERS:
+        return msgspec.json.Decoder(kind, dec_hook=dec_hook)
 
 
 def is_saved(folder: Path, record: type) -> bool:

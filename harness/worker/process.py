@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import orjson
 import psutil
 
@@ -26,6 +25,7 @@ from harness.data.progress import Progress
 from harness.engines.interface import LEFT_BEHIND
 from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
 from harness.store.machine_state import killed_error
+from harness.store.record_files import decoder
 from harness.worker import spawn
 from harness.worker.descendants import (
     ResourceUse,
@@ -241,7 +241,7 @@ class Worker:
                     self._base_anonymous = int(str(message["anonymous_bytes"]))
                     self._peak_anonymous = self._base_anonymous
             case "failed":
-                self._reported = msgspec.convert(message, ReportedError)
+                self._reported = decoder(ReportedError).decode(orjson.dumps(message))
             case "finished":
                 self._finished, self._stays = True, bool(message["stays"])
                 self._worker_peak_rss = int(str(message["peak_rss_bytes"]))

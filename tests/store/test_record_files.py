@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from warm_harness import script_command
 
 from harness.data.types import Float32Array, Ids, Int64Array, SparseVectors
 from harness.errors import CacheError
@@ -154,3 +156,41 @@ def test_objects_are_never_pickled(tmp_path: Path) -> None:
         save(tmp_path, Cost(3, np.array([object()])))
     with pytest.raises(NotImplementedError, match="cannot hold a object"):
         save(tmp_path, Part("queries", object()))  # type: ignore[arg-type]
+
+
+AT_ONCE = """
+import sys
+import threading
+from dataclasses import field, make_dataclass
+from pathlib import Path
+from harness.store.record_files import load, save
+
+sys.setswitchinterval(1e-6)
+
+def load_at_once(folder, record, barrier):
+    barrier.wait()
+    assert load(folder, record).f3 == "3"
+
+for number in range(100):
+    inner = make_dataclass(f"Inner{number}", [(f"i{n}", "dict[str, tuple[int, ...]] | None", None) for n in range(8)])
+    outer = make_dataclass(f"Outer{number}", [*((f"f{n}", "str | None") for n in range(8)), ("inner", inner, None)])
+    folder = Path(sys.argv[1], str(number))
+    folder.mkdir()
+    save(folder, outer(*map(str, range(8)), inner()))
+    barrier = threading.Barrier(4)
+    threads = [threading.Thread(target=load_at_once, args=(folder, outer, barrier)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print("all loaded")
+"""
+
+
+def test_a_class_can_be_loaded_for_the_first_time_by_several_threads(tmp_path: Path) -> None:
+    script = tmp_path / "at_once.py"
+    script.write_text(AT_ONCE)
+    result = subprocess.run(
+        [*script_command(), str(script), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, "all loaded\n"), result.stderr[-2000:]
